@@ -109,7 +109,7 @@ _COMMANDS = {
         "Explore a design space: map each design and run it on the machine.",
     ),
     "explain": (
-        "explain.explain",
+        "estimate.explain",
         "Explain a run by three analyses: machine, bounds and MAESTRO's directives.",
     ),
     "estimate": (

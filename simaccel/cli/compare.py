@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -34,8 +37,9 @@ from simaccel.cli.options import (
 from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, option
-from simaccel.cli.several_runs import pipeline_options
-from simaccel.errors import WorkerDiedError
+from simaccel.cli.several_runs import PIPELINE_OPTIONS
+from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 
 if TYPE_CHECKING:
     from simaccel.report.exhibits import Exhibit
@@ -96,7 +100,8 @@ if TYPE_CHECKING:
     "--sweep buffer also bounds.",
 )
 @option("--store DIR", "Keep rows in this folder, and do not run them again.", OF_RUNS)
-@pipeline_options
+@PIPELINE_OPTIONS[0]
+@PIPELINE_OPTIONS[1]
 @dry_run_option
 @force_option
 @jobs_options(JOBS_HELP)
@@ -180,7 +185,6 @@ def _run_all(
 ) -> Sequence[StudyRow]:
     """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.forecast import processes_of
-    from simaccel.cli.partial_results import keep_partial_results
     from simaccel.study.manifest import ROWS, open_store, store_in
     from simaccel.study.runs import row_of, run_points
 
@@ -233,7 +237,6 @@ def _show(
     as_json: bool,
 ) -> None:
     from simaccel.report import comparison, figures
-    from simaccel.report.tables import csv_text
     from simaccel.verbs.comparing import slopes_of, title_of
 
     title, lead = title_of(points), rows[0].lead
@@ -246,7 +249,7 @@ def _show(
         slopes = slopes_of(points) if lead.axis.name == "buffer" else None
         return figures.draw_sweep(rows, title, slopes)
 
-    written = files.write("--csv", lambda: csv_text(comparison.comparison_rows(rows, metrics)))
+    written = files.write("--csv", lambda: _csv(rows, metrics))
     written += files.write("--plot", draw)
     if as_json:
         show_json(comparison.comparison_json(rows))
@@ -263,3 +266,60 @@ def _show(
 def _exit_code(rows: Sequence[StudyRow]) -> int:
     """Succeed if one run did."""
     return rows[0].exit_code if all(row.result is None for row in rows) else 0
+
+
+WRITE_SECONDS = 1.0
+"""Least time between two writes of the file: at most this much work is lost by a SIGKILL."""
+UNFINISHED = "not finished"
+
+
+@contextmanager
+def keep_partial_results(
+    table: str | None, expected: Sequence[StudyRow]
+) -> Iterator[Callable[[int, StudyRow], None]]:
+    """Yield a callback that records each finished row; they are saved on an error or a signal.
+
+    While the others run, a CSV file beside ``table`` has the rows, with unfinished ones marked. It
+    is removed when the block ends normally; after an error, Ctrl-C or a kill it stays and its path
+    is reported. If ``table`` is standard output, the finished rows are printed in that case.
+    """
+    rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
+    partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
+    finished, kept, written = 0, 0, time.monotonic()
+
+    def record_row(number: int, row: StudyRow) -> None:
+        nonlocal finished, kept, written
+        rows[number] = row
+        finished += 1
+        if partial is not None and time.monotonic() - written >= WRITE_SECONDS:
+            kept = finished if _write(partial, rows) else kept
+            written = time.monotonic()
+
+    try:
+        yield record_row
+    except BaseException:
+        if partial is not None:
+            kept = finished if finished and _write(partial, rows) else kept
+            if kept:
+                click.echo(f"{kept} of {len(rows)} finished points are in {partial}", err=True)
+        elif table is not None and finished:
+            click.echo(_csv(rows), nl=False)
+        raise
+    if partial is not None:
+        partial.unlink(missing_ok=True)
+
+
+def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:
+    """Write the rows, if the disk takes them: the run goes on without."""
+    with suppress(SimaccelError):
+        with writing_text(str(partial), force=True) as stream:
+            stream.write(_csv(rows))
+        return True
+    return False
+
+
+def _csv(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> str:
+    from simaccel.report.comparison import comparison_rows
+    from simaccel.report.tables import csv_text
+
+    return csv_text(comparison_rows(rows, metrics))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
+from simaccel.cli.exploration_inputs import WantedSpace, load_of, read_load
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.errors import InputError, suggest
@@ -18,8 +18,7 @@ from simaccel.errors import InputError, suggest
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.papers.maestro.analysis.design import Objective
-    from simaccel.study.directed import DirectedDesigns, DirectedSpace
-    from simaccel.study.limits import FigureLimit
+    from simaccel.study.directed import DirectedSpace
     from simaccel.study.parameters import Parameter
     from simaccel.study.points import WeightedWorkload
 
@@ -40,16 +39,9 @@ def is_directed_space(axes: Sequence[str]) -> bool:
     return any(text.partition("=")[0].strip() in DESIGN_AXES for text in axes)
 
 
-@dataclass(frozen=True)
-class InputReaders:
-    """Functions that read accelerators, workloads and limits from the options."""
-
-    accelerators: Callable[[], tuple[Accelerator, ...]]
-    loads: Sequence[Callable[[], WeightedWorkload]]
-    limits: Callable[[], tuple[FigureLimit, ...]]
-
-
-def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputFiles) -> None:
+def explore_directed(
+    ctx: click.Context, wanted: WantedSpace, prices: str, outputs: OutputFiles, *, as_json: bool
+) -> None:
     """Sweep the space, run the best few designs on the machine, and show and write the results.
 
     Raises:
@@ -57,82 +49,64 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
         NoDesignError: no design is within the limits.
 
     """
-    params, as_json = ctx.params, ctx.params["as_json"]
     taken = {name: outputs.options[name] for name in ("--csv", "--plot-frontier")}
     files = OutputFiles(taken, outputs.force, outputs.inputs)
     read, within, objectives, _ = gather(
-        partial(_inputs, params, readers),
-        partial(_read_limits, readers),
+        partial(_inputs, wanted),
+        partial(_read_limits, wanted),
         partial(_objectives, ctx),
         files.require,
     )
     # nothing of what follows is loaded for an error
     from simaccel.papers.maestro.analysis.design import DesignLimits
     from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
+    from simaccel.report import directives as report
     from simaccel.report import figures
-    from simaccel.report.directives import (
-        designs_csv,
-        designs_effort,
-        designs_json,
-        designs_lines,
-        designs_table,
-        designs_title,
-    )
     from simaccel.study.directed import sweep_directed
 
-    space, limits = _space(read), DesignLimits(**within)
-    prices = PAPER_ERA if params["prices"] == "paper" else PRESENT
-    designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
-    title = designs_title(designs)
-    written = files.write("--csv", lambda: designs_csv(designs))
+    space, limits = _space(*read), DesignLimits(**within)
+    chosen = PAPER_ERA if prices == "paper" else PRESENT
+    designs = sweep_directed(space, chosen, limits, objectives)
+    title = report.designs_title(designs)
+    written = files.write("--csv", lambda: report.designs_csv(designs))
     written += files.write("--plot-frontier", lambda: figures.draw_designs(designs, title))
     quiet = as_json or files.prints
     if as_json:
-        show_json(designs_json(designs))
+        show_json(report.designs_json(designs))
     elif not quiet:
-        show(title, designs_table(designs), *designs_lines(designs))
+        show(title, report.designs_table(designs), *report.designs_lines(designs))
     for line in written:
         click.echo(line, err=quiet)
-    click.echo(designs_effort(designs), err=True)
+    click.echo(report.designs_effort(designs), err=True)
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """The inputs of a sweep, as they were read."""
-
-    accelerator: Accelerator
-    load: WeightedWorkload
-    axes: dict[str, tuple[int, ...]]
+_Sizes = dict[str, tuple[int, ...]]
+"""Values by axis."""
 
 
-def _inputs(params: dict[str, Any], readers: InputReaders) -> _Inputs:
+def _inputs(wanted: WantedSpace) -> tuple[Accelerator, WeightedWorkload, _Sizes]:
     """Read what is swept."""
-    if params["dataflow"] != DIRECTIVES:
+    if wanted.dataflow != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
-        raise InputError([fault("--dataflow", params["dataflow"] or "nothing", allowed)])
-    accelerators, axes, *loads = gather(
-        readers.accelerators, partial(_axes, params["axes"]), *readers.loads
-    )
-    (load,), (accelerator,) = (
-        _single_value("--workload", loads),
-        _single_value("--hw", accelerators),
-    )
-    return _Inputs(accelerator, load, axes)
+        raise InputError([fault("--dataflow", wanted.dataflow or "nothing", allowed)])
+    loads = (lambda text=text: load_of(*read_load(text, wanted.sizes)) for text in wanted.workloads)
+    accelerators, axes, *read = gather(wanted.accelerators, partial(_axes, wanted.axes), *loads)
+    (load,), (accelerator,) = _single_value("--workload", read), _single_value("--hw", accelerators)
+    return accelerator, load, axes
 
 
-def _space(read: _Inputs) -> DirectedSpace:
+def _space(accelerator: Accelerator, load: WeightedWorkload, axes: _Sizes) -> DirectedSpace:
     """Make the space of what was read."""
     from simaccel.hardware import SpatialArraySpec
     from simaccel.study.directed import DirectedSpace
     from simaccel.study.precision import place_on
 
-    accelerator = read.accelerator
-    workload = place_on(read.load.workload, accelerator)
+    workload = place_on(load.workload, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
-    directed = _load_directives_file(read.load)
-    return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **read.axes)
+    directed = _load_directives_file(load)
+    return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **axes)
 
 
 def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
@@ -156,12 +130,12 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
     return directed
 
 
-def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def _axes(texts: Sequence[str]) -> _Sizes:
     from simaccel.cli.sweep import read_points
 
     known = _parameters()
     read = partial(read_points, "--axis", find=known.get, limit=MOST_DESIGNS)
-    sizes: dict[str, tuple[int, ...]] = {}
+    sizes: _Sizes = {}
     for text in texts:
         name = text.partition("=")[0].strip()
         if "=" in text and name not in known:
@@ -190,27 +164,20 @@ def _parameters() -> dict[str, Parameter]:
     from simaccel.study.parameters import Parameter, whole_number
     from simaccel.study.points import Axis
 
-    counted = {"read": partial(whole_number, least=1, most=2**20), "write": str}
-    sized = {
-        "read": partial(parse_quantity, kind="B"),
-        "write": partial(format_quantity, kind="B"),
-    }
-    hows: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("pes", counted),
-        ("bandwidths", counted),
-        ("l1_bytes", sized),
-        ("l2_bytes", sized),
-    )
+    counted: dict[str, Any] = {"read": partial(whole_number, least=1, most=2**20), "write": str}
+    functions = {"read": parse_quantity, "write": format_quantity}
+    sized: dict[str, Any] = {what: partial(of, kind="B") for what, of in functions.items()}
+    fields = {"pes": counted, "bandwidths": counted, "l1_bytes": sized, "l2_bytes": sized}
     return {
         name: Parameter(axis=Axis(name, field, name), fields=(field,), **how)
-        for name, (field, how) in zip(DESIGN_AXES, hows, strict=True)
+        for name, (field, how) in zip(DESIGN_AXES, fields.items(), strict=True)
     }
 
 
-def _read_limits(readers: InputReaders) -> dict[str, float]:
+def _read_limits(wanted: WantedSpace) -> dict[str, float]:
     """Read the limits of a design, by field."""
     found = {"area_mm2": float("inf"), "power_mw": float("inf")}
-    for one in readers.limits():
+    for one in wanted.limits():
         if one.figure not in found or one.sign != "<=":
             allowed = "area_mm2<=NUMBER or power_mw<=NUMBER, with a description's own design space"
             raise InputError([fault("--where", str(one), allowed)])

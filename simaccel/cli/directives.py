@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
-from simaccel.errors import Fault
 from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ def directives(
     described, hardware, levels = gather(
         lambda: load_directives(file).select_layer(layer),
         lambda: _hardware(options),
-        lambda: _levels_without(no_multicast, no_reduction),
+        lambda: gather(
+            lambda: _levels("--no-multicast", no_multicast),
+            lambda: _levels("--no-reduction", no_reduction),
+        ),
     )
     require_pes(described, hardware.pes)
     _require_levels(described, no_multicast, no_reduction)
@@ -85,7 +88,9 @@ def directives(
         click.echo(f"note: {note}", err=True)
     from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
 
-    reading = DirectiveReading(**levels) if any(levels.values()) else PAPER
+    multicast, reduction = levels
+    reading = DirectiveReading(no_multicast=multicast, no_reduction=reduction)
+    reading = reading if any(levels) else PAPER
     _report(described, hardware, reading, as_json=as_json)
 
 
@@ -141,21 +146,24 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
             if value is not None
         )
         return _named_hardware(name)
-    faults: list[Fault] = []
-    sizes = {
-        key: _numbers(f"--{key.replace('_', '-')}", options[key], faults, least=least, most=most)
-        for key, least, most in (
-            ("pes", 1, 1),
-            ("noc_bandwidth", 1, CLUSTER_LEVELS),
-            ("noc_hop_latency", 0, CLUSTER_LEVELS),
-            ("offchip_bandwidth", 1, 1),
-            ("simd_lanes", 1, 1),
+    keys = ("pes", "noc_bandwidth", "noc_hop_latency", "offchip_bandwidth", "simd_lanes")
+    sizes = gather(
+        *(
+            partial(
+                _numbers,
+                f"--{key.replace('_', '-')}",
+                options[key],
+                least=int(key != "noc_hop_latency"),
+                most=CLUSTER_LEVELS if key in _BY_LEVEL else 1,
+            )
+            for key in keys
         )
-    }
-    require_none(faults)
+    )
     from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 
-    taken: dict[str, Any] = {key: numbers for key, numbers in sizes.items() if numbers}
+    taken: dict[str, Any] = {
+        key: numbers for key, numbers in zip(keys, sizes, strict=True) if numbers
+    }
     taken |= {key: taken[key][0] for key in taken.keys() - _BY_LEVEL}
     if "noc_hop_latency" in taken:
         taken["noc_latency"] = taken.pop("noc_hop_latency")
@@ -175,35 +183,20 @@ def _named_hardware(name: str) -> DirectiveHardware:
     return hardware.hardware_of(load_accelerator(name))
 
 
-def _numbers(
-    option: str, text: str | None, faults: list[Fault], *, least: int, most: int
-) -> tuple[int, ...]:
+def _numbers(option: str, text: str | None, *, least: int, most: int) -> tuple[int, ...]:
     """Read numbers with commas between them."""
     if text is None:
         return ()
     words = [word.strip() for word in text.split(",")]
     if len(words) > most:
         allowed = "one number" if most == 1 else f"at most {most} numbers, one a cluster level"
-        faults.append(fault(option, text, allowed))
-        return ()
-    numbers = []
-    for word in words:
-        if re.fullmatch(r"[0-9]{1,20}", word, re.ASCII) and least <= int(word) <= _MOST:
-            numbers.append(int(word))
-        else:
-            faults.append(fault(option, word, f"a whole number from {least} to {_MOST}"))
-    return tuple(numbers)
-
-
-def _levels_without(
-    no_multicast: str | None, no_reduction: str | None
-) -> dict[str, frozenset[int]]:
-    """Read the cluster levels that don't multicast, and those that don't reduce."""
-    faults: list[Fault] = []
-    multicast = _levels("--no-multicast", no_multicast, faults)
-    reduction = _levels("--no-reduction", no_reduction, faults)
-    require_none(faults)
-    return {"no_multicast": multicast, "no_reduction": reduction}
+        require_none([fault(option, text, allowed)])
+    require_none(
+        fault(option, word, f"a whole number from {least} to {_MOST}")
+        for word in words
+        if not re.fullmatch(r"[0-9]{1,20}", word, re.ASCII) or not least <= int(word) <= _MOST
+    )
+    return tuple(map(int, words))
 
 
 def _require_levels(
@@ -218,15 +211,15 @@ def _require_levels(
         fault(name, level, f"levels from 0 to {deepest}, which {described.file} has, or {_ALL}")
         for name, text in levels.items()
         if text not in {None, _ALL}
-        for level in _levels(name, text, [])
+        for level in _levels(name, text)
         if level > deepest
     )
 
 
-def _levels(option: str, text: str | None, faults: list[Fault]) -> frozenset[int]:
+def _levels(option: str, text: str | None) -> frozenset[int]:
     if text == _ALL:
         return frozenset(range(CLUSTER_LEVELS))
-    numbers = _numbers(option, text, faults, least=0, most=CLUSTER_LEVELS)
+    numbers = _numbers(option, text, least=0, most=CLUSTER_LEVELS)
     allowed = f"levels from 0 to {CLUSTER_LEVELS - 1}, or {_ALL}"
-    faults += [fault(option, number, allowed) for number in numbers if number >= CLUSTER_LEVELS]
+    require_none(fault(option, number, allowed) for number in numbers if number >= CLUSTER_LEVELS)
     return frozenset(numbers)

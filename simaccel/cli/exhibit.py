@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
 from simaccel.cli.faults import fault, gather, require_none
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.options import Jobs
     from simaccel.cli.output import OutputFiles
+    from simaccel.pareto import Front
     from simaccel.report.exhibits import Exhibit
-    from simaccel.report.pareto import FrontRow
     from simaccel.report.tables import Row
     from simaccel.search.front import Figure, FrontFigures
-    from simaccel.study.points import Point, StudyRow
+    from simaccel.study.pareto import FrontPoint
+    from simaccel.study.points import Figures, Point, StudyRow
+
+Found = TypeVar("Found")
 
 
 @cache
@@ -74,17 +77,17 @@ def show_exhibit(
     as_json: bool,
 ) -> None:
     """Show and write an exhibit made of the rows of a comparison."""
+    from simaccel.report import exhibits
     from simaccel.report.comparison import problem_lines
-    from simaccel.report.exhibits import breakdown_rows, granularity_rows, roofline_rows
 
     workloads = {point.seq_len: point.workload for point in points}
     if exhibit == "roofline":
-        exhibit_rows = roofline_rows(rows, workloads, points[0].accelerator)
+        shown = exhibits.roofline_rows(rows, workloads, points[0].accelerator)
     elif exhibit == "granularity":
-        exhibit_rows = granularity_rows(rows, workloads)
+        shown = exhibits.granularity_rows(rows, workloads)
     else:
-        exhibit_rows = breakdown_rows(rows, workloads)
-    _show(exhibit, exhibit_rows, points, files, problem_lines(rows), as_json=as_json)
+        shown = exhibits.breakdown_rows(rows, workloads)
+    _show(exhibit, shown, points, files, problem_lines(rows), as_json=as_json)
 
 
 def _show(
@@ -119,18 +122,32 @@ def _show(
         show(title, *([exhibit_table(rows)] if rows else []), *lines, *written)
 
 
-def _needed_row(target: float, point: Point) -> StudyRow:
-    """Find the bandwidth that a point needs; what the user can cause is a row with its reason."""
+def _needed_figures(target: float, point: Point) -> Figures:
+    """Find the bandwidth that a point needs."""
     from simaccel.study.bandwidth import needed_bandwidth
 
+    needed = needed_bandwidth(point.workload, point.accelerator, point.name, target, point.options)
+    return {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
+
+
+def _try(find: Callable[[Point], Found], point: Point) -> Found | tuple[str, int]:
+    """Find something of a point; what the user can cause is its reason and exit code."""
     try:
-        needed = needed_bandwidth(
-            point.workload, point.accelerator, point.name, target, point.options
-        )
+        return find(point)
     except SimaccelError as error:
-        return replace(point.row, problem=str(error), exit_code=error.exit_code)
-    figures = {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
-    return replace(point.row, figures=figures)
+        return str(error), error.exit_code
+
+
+def _find_all(
+    find: Callable[[Point], Found], points: Sequence[Point], jobs: Jobs, label: str
+) -> list[Found | tuple[str, int]]:
+    """Find something of each point, side by side."""
+    from simaccel.study.parallel import run_with
+    from simaccel.study.points import LOST
+
+    lost = LOST, WorkerDiedError.exit_code
+    with jobs.working(os.cpu_count() or 1) as team, ProgressBar(label) as bar:
+        return run_with(team, partial(_try, find), points, bar.show, lost=lambda _: lost)
 
 
 def show_bandwidths(
@@ -150,8 +167,7 @@ def show_bandwidths(
         lambda: experiment.names(several=True),
         *(replace(experiment.workload, seq_len=length).read for length in lengths),
     )
-    from simaccel.study.parallel import run_with
-    from simaccel.study.points import LOST, base_point
+    from simaccel.study.points import base_point
 
     wanted = TARGET if target is None else target
     points = [
@@ -159,13 +175,13 @@ def show_bandwidths(
         for workload in workloads
         for name in names
     ]
-    work = partial(_needed_row, wanted)
-
-    def lost_row(point: Point) -> StudyRow:
-        return replace(point.row, problem=LOST, exit_code=WorkerDiedError.exit_code)
-
-    with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
-        needed = run_with(team, work, points, bar.show, lost=lost_row)
+    outcomes = _find_all(partial(_needed_figures, wanted), points, jobs, "finding bandwidths")
+    needed = [
+        replace(point.row, problem=outcome[0], exit_code=outcome[1])
+        if isinstance(outcome, tuple)
+        else replace(point.row, figures=outcome)
+        for point, outcome in zip(points, outcomes, strict=True)
+    ]
     rows = [_add_saving(need, needed) for need in needed]
     lines = [f"{need.dataflow}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
@@ -187,16 +203,10 @@ def _add_saving(needed: StudyRow, rows: Sequence[StudyRow]) -> Row:
     }
 
 
-def _find_front(front: FrontFigures, point: Point) -> FrontRow:
-    """Find one front; what the user can cause becomes a row with its reason."""
-    from simaccel.report.pareto import FrontRow
+def _find_front(front: FrontFigures, point: Point) -> Front[FrontPoint]:
     from simaccel.study.pareto import pareto
 
-    try:
-        found = pareto(point.workload, point.accelerator, point.name, point.options, front)
-    except SimaccelError as error:
-        return FrontRow(point.name, problem=str(error), exit_code=error.exit_code)
-    return FrontRow(point.name, found)
+    return pareto(point.workload, point.accelerator, point.name, point.options, front)
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
@@ -237,38 +247,32 @@ def compare_fronts(
     )
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report import figures as drawings
-    from simaccel.report.pareto import (
-        FrontRow,
-        pareto_csv,
-        pareto_json,
-        pareto_lines,
-        pareto_table,
-    )
+    from simaccel.report import pareto
     from simaccel.report.titles import experiment_title
     from simaccel.search.front import FrontFigures
-    from simaccel.study.parallel import run_with
     from simaccel.study.pareto import COLUMNS
-    from simaccel.study.points import LOST, base_point
+    from simaccel.study.points import base_point
 
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
     base = replace(base_point(workload, accelerator), options=experiment.options)
     points = [replace(base, dataflow=name) for name in names]
-
-    def lost_row(point: Point) -> FrontRow:
-        return FrontRow(point.name, problem=LOST, exit_code=WorkerDiedError.exit_code)
-
-    with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
-        rows = run_with(team, partial(_find_front, front), points, bar.show, lost=lost_row)
+    outcomes = _find_all(partial(_find_front, front), points, jobs, "finding fronts")
+    rows = [
+        pareto.FrontRow(name, problem=outcome[0], exit_code=outcome[1])
+        if isinstance(outcome, tuple)
+        else pareto.FrontRow(name, outcome)
+        for name, outcome in zip(names, outcomes, strict=True)
+    ]
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
-    written = files.write("--csv", partial(pareto_csv, rows))
+    written = files.write("--csv", partial(pareto.pareto_csv, rows))
     x, y = COLUMNS[front.x], COLUMNS[front.y]
     written += files.write("--plot", lambda: drawings.draw_pareto(rows, x, y, title))
     if as_json:
-        show_json(pareto_json(rows, front.x, front.y))
+        show_json(pareto.pareto_json(rows, front.x, front.y))
     elif not files.prints:
-        show(title, pareto_table(rows, x, y), *pareto_lines(rows), *written)
+        show(title, pareto.pareto_table(rows, x, y), *pareto.pareto_lines(rows), *written)
     ran = any(row.points for row in rows)
     died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
     return WorkerDiedError.exit_code if died else 0 if ran else rows[0].exit_code

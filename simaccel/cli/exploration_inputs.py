@@ -46,26 +46,30 @@ class WantedSpace:
     where: tuple[str, ...]
 
     @classmethod
-    def take_options(
-        cls, options: dict[str, Any], sizes: WorkloadOptions, objective: str
-    ) -> WantedSpace:
-        """Remove these options from click's ``options``, and return them."""
-        search = take_search_options(options)
-        where = (*options.pop("where"), *options.pop("limits"))
-        names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
-        others = {name: options.pop(name) for name in names}
-        stages = options.pop("stages")
-        counts = StageCounts(None if stages is None else int(stages), options.pop("micro_batches"))
+    def take_options(cls, given: dict[str, Any]) -> WantedSpace:
+        """Remove these options from click's, and return them."""
+        names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline", "objective")
+        others = {name: given.pop(name) for name in names}
+        search, where = take_search_options(given), (*given.pop("where"), *given.pop("limits"))
         along = [text for text in others["axes"] if text.startswith(EXPERTS_AXIS)]
-        sizes = sizes.for_experts(search.expert_parallel or next(iter(along), None))
-        return cls(
-            **others, sizes=sizes, search=search, counts=counts, where=where, objective=objective
+        experts = search.expert_parallel or next(iter(along), None)
+        sizes, counts = given.pop("options").for_experts(experts), StageCounts.take_options(given)
+        return cls(**others, sizes=sizes, search=search, counts=counts, where=where)
+
+    def accelerators(self) -> tuple[Accelerator, ...]:
+        """Return the accelerators, with overrides of their fields."""
+        every: list[Accelerator] = gather(
+            *(partial(read_accelerator, name, self.overrides) for name in self.hw)
         )
+        known = [accelerator.name for accelerator in every]
+        again = [name for at, name in enumerate(known) if name in known[:at]]
+        require_none(fault("--hw", name, "accelerators of different names") for name in again)
+        return tuple(every)
 
     def read(self) -> list[Any]:
         """Return the accelerators, axes and dataflows, and the texts of the workloads."""
         inputs = gather(
-            partial(read_accelerators, self.hw, self.overrides),
+            self.accelerators,
             partial(_axes, self.axes),
             self._dataflows,
             self.search.require_constraints,
@@ -148,15 +152,6 @@ class WantedSpace:
         return tuple(dataflows)
 
 
-def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    """Return the accelerators, with overrides of their fields."""
-    every: list[Accelerator] = gather(*(partial(read_accelerator, name, overrides) for name in hw))
-    known = [accelerator.name for accelerator in every]
-    again = [name for at, name in enumerate(known) if name in known[:at]]
-    require_none(fault("--hw", name, "accelerators of different names") for name in again)
-    return tuple(every)
-
-
 def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     if not texts:
         return ()
@@ -205,11 +200,6 @@ def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
     from simaccel.study.space import description_of
 
     return WeightedWorkload(workload, weight, description_of(name), name)
-
-
-def whole_load(text: str, sizes: WorkloadOptions) -> WeightedWorkload:
-    """Return the weighted workload of a text; errors as of `read_load`."""
-    return load_of(*read_load(text, sizes))
 
 
 def _weight(text: str) -> float:

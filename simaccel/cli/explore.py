@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial, wraps
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES, NamedValues, RowCount
 from simaccel.cli.command import Command
-from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators, whole_load
+from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import (
     JOBS_HELP,
     Jobs,
-    add_options,
     dry_run_option,
     force_option,
     jobs_options,
     json_option,
+    option_group,
+    pipeline_option,
     set_option,
     workload_options,
 )
 from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
-from simaccel.cli.settings import OF_RUNS, OF_SEARCH, option
-from simaccel.cli.several_runs import pipeline_options
-from simaccel.cli.workload_options import WorkloadOptions
+from simaccel.cli.settings import OF_RUNS, option
+from simaccel.cli.several_runs import PIPELINE_OPTIONS
 from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
@@ -43,15 +42,54 @@ _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name
 """The search options without the objective, which the exploration has itself."""
 
 
-def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the options for sizes of workloads."""
-    command = workload_options(command)
+_PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
-    @wraps(command)
-    def with_sizes(**given: Any) -> None:  # noqa: ANN401 - what click passes
-        command(name="", **given)
 
-    return with_sizes
+@dataclass(frozen=True)
+class ExplorationFiles(OutputFiles):
+    """The output files of an exploration, and the rows of its table (``top``; None: all)."""
+
+    top: int | None = None
+
+    @classmethod
+    def take_options(cls, given: dict[str, Any]) -> ExplorationFiles:
+        """Remove these options from click's, and return them."""
+        files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
+        files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
+        files["-o"] = given.pop("output")
+        return cls(files, given.pop("force"), given["wanted"].inputs(), given.pop("top"))
+
+    def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
+        """Write the files, and print the result to the terminal."""
+        from simaccel.report.exploration import (
+            counted_lines,
+            effort_lines,
+            exploration_json,
+            exploration_table,
+            exploration_title,
+        )
+
+        title = exploration_title(exploration, space)
+        written = self._write(exploration, title)
+        quiet = as_json or self.prints
+        if as_json:
+            show_json(exploration_json(exploration))
+        elif not quiet:
+            table = exploration_table(exploration, self.top)
+            show(title, table, *counted_lines(exploration, self.top))
+        for line in (*effort_lines(exploration), *written):
+            click.echo(line, err=quiet)
+
+    def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
+        from simaccel.report.exploration import exploration_page, rows, write_parquet
+        from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+        from simaccel.report.tables import csv_text
+
+        lines = self.write("--csv", lambda: csv_text(rows(exploration)))
+        lines += self.write("--parquet", partial(write_parquet, exploration))
+        for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
+            lines += self.write(name, partial(draw, exploration, title))
+        return lines + self.write("-o", partial(exploration_page, exploration, title))
 
 
 @click.command(
@@ -63,40 +101,42 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
         "explore --hw edge --workload resnet50 --axis array=8:64:x2 --sample 20 'area_mm2<=16'",
     ),
 )
-@option(
-    "--hw NAME|FILE",
-    "Accelerator: a name or a YAML file; can be repeated.",
-    required=True,
-    multiple=True,
+@option_group(
+    "wanted",
+    WantedSpace.take_options,
+    option(
+        "--hw NAME|FILE",
+        "Accelerator: a name or a YAML file; can be repeated.",
+        required=True,
+        multiple=True,
+    ),
+    set_option,
+    option(
+        "--workload 'NAME OPTION=..'",
+        "Workload, with options: 'bert seq-len=512 weight=3'. A name or file, with its own "
+        "options and weight; can be repeated.",
+        to="workloads",
+        required=True,
+        multiple=True,
+    ),
+    workload_options,
+    option(
+        "--axis NAME=VALUES",
+        "Vary array=8x8,16x16, buffer=64KiB:4MiB:x2 or any field. A field of the accelerator, "
+        "workload.FIELD, dataflow, stationarity, pipeline, patience or a degree "
+        "(tensor-parallel=1,2,4, pipeline-parallel=1,2,4); with --dataflow directives also pes, "
+        "noc-bandwidth, l1, l2. Can be repeated.",
+        to="axes",
+        multiple=True,
+    ),
+    option(
+        "--dataflow NAMES",
+        "List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
+    ),
+    pipeline_option,
+    *_SEARCH,
+    *PIPELINE_OPTIONS,
 )
-@set_option
-@option(
-    "--workload 'NAME OPTION=..'",
-    "Workload, with options: 'bert seq-len=512 weight=3'. A name or file, with its own "
-    "options and weight; can be repeated.",
-    to="workloads",
-    required=True,
-    multiple=True,
-)
-@_sizes_options
-@option(
-    "--axis NAME=VALUES",
-    "Vary array=8x8,16x16, buffer=64KiB:4MiB:x2 or any field. A field of the accelerator, "
-    "workload.FIELD, dataflow, stationarity, pipeline, patience or a degree "
-    "(tensor-parallel=1,2,4, pipeline-parallel=1,2,4); with --dataflow directives also pes, "
-    "noc-bandwidth, l1, l2. Can be repeated.",
-    to="axes",
-    multiple=True,
-)
-@option(
-    "--dataflow NAMES",
-    "List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
-)
-@option(
-    "--pipeline", "Overlap softmax of one row block with L of the next; best always may.", OF_SEARCH
-)
-@partial(add_options, options=_SEARCH)
-@pipeline_options
 @option("--sample N", "Explore N drawn designs.", type=click.IntRange(1))
 @option(
     "--draw",
@@ -124,53 +164,49 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @option("--store DIR", "Keep results in this folder, and do not run them again.")
 @jobs_options(JOBS_HELP)
 @dry_run_option
-@option("--csv FILE", "Write all designs as CSV; - prints it.", to="table")
-@option("--parquet FILE", "Write all designs as Parquet.", OF_RUNS)
-@option("--plot-frontier FILE", "Draw the frontier (.png, .svg or .pdf).", OF_RUNS)
-@option("--plot-pairs FILE", "Draw each pair of figures against each other.", OF_RUNS)
-@option("--plot-sensitivity FILE", "Draw the effect of each axis.", OF_RUNS)
-@option("-o --output FILE", "Write one HTML page with all results.")
-@option(
-    "--top N|all",
-    f"Print this many designs, the best first (default {MOST_SHOWN}).",
-    type=RowCount(),
-    default=MOST_SHOWN,
+@option_group(
+    "outputs",
+    ExplorationFiles.take_options,
+    option("--csv FILE", "Write all designs as CSV; - prints it.", to="table"),
+    option("--parquet FILE", "Write all designs as Parquet.", OF_RUNS),
+    option("--plot-frontier FILE", "Draw the frontier (.png, .svg or .pdf).", OF_RUNS),
+    option("--plot-pairs FILE", "Draw each pair of figures against each other.", OF_RUNS),
+    option("--plot-sensitivity FILE", "Draw the effect of each axis.", OF_RUNS),
+    option("-o --output FILE", "Write one HTML page with all results."),
+    option(
+        "--top N|all",
+        f"Print this many designs, the best first (default {MOST_SHOWN}).",
+        type=RowCount(),
+        default=MOST_SHOWN,
+    ),
+    force_option,
 )
-@force_option
 @json_option
 @click.pass_context
 def explore_command(
     ctx: click.Context,
     /,
     *,
-    options: WorkloadOptions,
+    wanted: WantedSpace,
+    prices: str,
     store: str | None,
     sample: int | None,
     how: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
     dry_run: bool,
+    outputs: ExplorationFiles,
     as_json: bool,
-    **others: Any,  # noqa: ANN401 - what click passes
 ) -> None:
     """Explore a design space: map each design and run it on the machine.
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it. With axes
     for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
-    from simaccel.cli import designs as directed
-    from simaccel.cli.explore import ExplorationFiles, show_cost
+    from simaccel.cli.designs import explore_directed, is_directed_space
     from simaccel.study.manifest import open_store, store_in
 
-    del others["prices"]  # of a description's own space alone
-    objective = others.pop("objective")  # of the designs; a search gets it, too, if it can
-    wanted = WantedSpace.take_options(others, options, objective)
-    outputs = ExplorationFiles.take_options(others, wanted.inputs())
-    if directed.is_directed_space(wanted.axes):
-        hardware = partial(read_accelerators, wanted.hw, wanted.overrides)
-        loads = [partial(whole_load, text, options) for text in wanted.workloads]
-        directed.explore_directed(
-            ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
-        )
+    if is_directed_space(wanted.axes):
+        explore_directed(ctx, wanted, prices, outputs, as_json=as_json)
         return
     read, limits, kept, _ = gather(
         wanted.read,
@@ -179,7 +215,7 @@ def explore_command(
         outputs.require,
     )
     space = wanted.space(*read)
-    space.require_energies(objective)
+    space.require_energies(wanted.objective)
     from simaccel.study.explore import ExplorationObjective, explore
     from simaccel.study.space import draw
 
@@ -219,56 +255,6 @@ def _exit_code(found: ExploredDesigns) -> int:
     if any(one.lost for one in found.rows):
         return WorkerDiedError.exit_code
     return 0 if any(one.figures is not None for one in found.rows) else InputError.exit_code
-
-
-_PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
-
-
-@dataclass(frozen=True)
-class ExplorationFiles(OutputFiles):
-    """The output files of an exploration, and the rows of its table (``top``; None: all)."""
-
-    top: int | None = None
-
-    @classmethod
-    def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
-        """Remove these options from click's, and return them."""
-        files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
-        files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
-        files["-o"] = given.pop("output")
-        return cls(files, given.pop("force"), inputs, given.pop("top"))
-
-    def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
-        """Write the files, and print the result to the terminal."""
-        from simaccel.report.exploration import (
-            counted_lines,
-            effort_lines,
-            exploration_json,
-            exploration_table,
-            exploration_title,
-        )
-
-        title = exploration_title(exploration, space)
-        written = self._write(exploration, title)
-        quiet = as_json or self.prints
-        if as_json:
-            show_json(exploration_json(exploration))
-        elif not quiet:
-            table = exploration_table(exploration, self.top)
-            show(title, table, *counted_lines(exploration, self.top))
-        for line in (*effort_lines(exploration), *written):
-            click.echo(line, err=quiet)
-
-    def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
-        from simaccel.report.exploration import exploration_page, rows, write_parquet
-        from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
-        from simaccel.report.tables import csv_text
-
-        lines = self.write("--csv", lambda: csv_text(rows(exploration)))
-        lines += self.write("--parquet", partial(write_parquet, exploration))
-        for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
-            lines += self.write(name, partial(draw, exploration, title))
-        return lines + self.write("-o", partial(exploration_page, exploration, title))
 
 
 def show_cost(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,15 +33,11 @@ _LOG_RATIO: Final = 8
 _MOST: Final = 1000
 
 
-@dataclass(frozen=True)
-class OptionVariant:
-    """The options of one combination of the lists' values, and these values."""
-
-    experiment: ExperimentOptions
-    settings: tuple[Setting, ...] = ()
+Variant = tuple[ExperimentOptions, tuple[Setting, ...]]
+"""The options of one combination of the lists' values, and these values."""
 
 
-def variants(experiment: ExperimentOptions) -> list[OptionVariant]:
+def variants(experiment: ExperimentOptions) -> list[Variant]:
     """Return the options of each combination of the lists: names, sizes, degrees, objectives."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
     hw = [] if Path(experiment.hw).exists() else _values("--hw", experiment.hw)
@@ -54,15 +51,12 @@ def variants(experiment: ExperimentOptions) -> list[OptionVariant]:
         values = _values(option, getattr(holder, name) or "")
         if len(values) > 1:
             lists.append((name, _list_settings(name, values)))
-    count = 1
-    for _, points in lists:
-        count *= len(points)
-    if count > _MOST:
+    if prod(len(points) for _, points in lists) > _MOST:
         named = ", ".join(name for name, _ in lists)
         raise InputError([fault("lists", named, f"at most {_MOST:,} runs together")])
     names = [name for name, _ in lists]
     return [
-        OptionVariant(_apply_points(experiment, dict(zip(names, points, strict=True))), points)
+        (_apply_points(experiment, dict(zip(names, points, strict=True))), points)
         for points in product(*(points for _, points in lists))
     ]
 
@@ -133,11 +127,11 @@ class WantedRows:
         every = [*own, *(point for points in made for point in points)]
         return stage(every, self.stages, self.micro_batches)
 
-    def _points_of(self, variant: OptionVariant) -> list[Point]:
+    def _points_of(self, variant: Variant) -> list[Point]:
         """Return the points of one value of each list."""
         from simaccel.cli.sweep import read_sweep, swept_points
 
-        experiment = variant.experiment
+        experiment, settings = variant
         along = next((text for text in self.sweep if text.startswith(EXPERTS_AXIS)), None)
         if along is not None:
             experiment = replace(experiment, workload=experiment.workload.for_experts(along))
@@ -166,7 +160,7 @@ class WantedRows:
                 for point in alone_points(workload, accelerator, self.each, estimates)
             ]
         )
-        bases = [replace(base, settings=(*base.settings, *variant.settings)) for base in bases]
+        bases = [replace(base, settings=(*base.settings, *settings)) for base in bases]
         return [
             way.place_workloads()
             for point in (base.place_workloads() for base in bases)

@@ -10,19 +10,18 @@ import click
 
 from simaccel.analytic.prediction import GroupPrediction, predict
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.options import Jobs
+from simaccel.cli.options import Jobs, SearchReport
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.search_report import SearchReport
 from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
-from simaccel.report.accounts import given_up_amounts
-from simaccel.report.nests import (
+from simaccel.report.accounts import (
     accesses_table,
     fanouts_table,
+    given_up_amounts,
     mapped_table,
     mapspace_json,
     tree_text,

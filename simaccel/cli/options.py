@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,9 +36,17 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simaccel.cli.output import OutputFiles
+    from simaccel.hardware import Accelerator
+    from simaccel.search.accounts import ObjectiveLosses, SearchAccount
+    from simaccel.search.effort import Objective
     from simaccel.study.workers import TaskWorkers
 
+
 Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
 
 _overrides_option = option(
     "--set NAME=VALUE",
@@ -133,32 +141,41 @@ _SIZES = (
 )
 
 
-def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    """Add options to a command, in their order."""
-    for add in reversed(options):
-        command = add(command)
-    return command
+def option_group(
+    name: str, take: Callable[[dict[str, Any]], object], *options: Decorator
+) -> Decorator:
+    """Return a decorator that adds options, in their order; the command gets them as ``name``.
 
-
-def workload_options(command: Command) -> Command:
-    """Add the options for the sizes of a workload; the command gets them as ``options``.
-
-    The command itself has ``name``, the workload's name, as an argument or option.
+    ``take``: removes their values from those that click passes, and returns what they describe.
     """
 
-    @wraps(command)
-    def with_workload(**options: Any) -> None:  # noqa: ANN401 - what click passes
-        _take_sums(options)
-        names = [field.name for field in fields(WorkloadOptions)]
-        command(options=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
+    def add(command: Command) -> Command:
+        @wraps(command)
+        def with_group(**values: Any) -> None:  # noqa: ANN401 - what click passes
+            values[name] = take(values)
+            command(**values)
 
-    return add_options(with_workload, _SIZES)
+        grouped: Command = with_group
+        for add_option in reversed(options):
+            grouped = add_option(grouped)
+        return grouped
+
+    return add
+
+
+def _take_workload(given: dict[str, Any]) -> WorkloadOptions:
+    if "overrides" in given:
+        _take_sums(given)
+    names = [field.name for field in fields(WorkloadOptions) if field.name in given]
+    return WorkloadOptions(**{name: given.pop(name) for name in names})
+
+
+workload_options = option_group("options", _take_workload, *_SIZES)
+"""Options for the sizes of a workload; the command has its ``name`` as an argument or option."""
 
 
 def _take_sums(given: dict[str, Any]) -> None:
-    """Set the accelerator's format of sums by --precision, if the command has an accelerator."""
-    if "overrides" not in given:
-        return
+    """Set the accelerator's format of sums by --precision."""
     words = [word.strip() for text in given["precision"] for word in text.split(",")]
     is_sums = [word.partition("=")[0].strip() == SUMS for word in words]
     sums = [f"precision.{word}" for word, mine in zip(words, is_sums, strict=True) if mine]
@@ -181,60 +198,55 @@ def settings_option(command: Command) -> Command:
     )(command)
 
 
-def set_option(command: Command) -> Command:
-    """Add the options that override fields of the accelerator; the command gets ``overrides``."""
-
-    @wraps(command)
-    def with_fields(**options: Any) -> None:  # noqa: ANN401 - what click passes
-        chips = options.pop("chips")
-        options["overrides"] += () if chips is None else (f"chips={chips}",)
-        command(**options)
-
-    return add_options(with_fields, (_overrides_option, _chips_option))
+def _take_overrides(given: dict[str, Any]) -> tuple[str, ...]:
+    overrides, chips = given.pop("overrides"), given.pop("chips")
+    return (*overrides, *(() if chips is None else (f"chips={chips}",)))
 
 
-def experiment_options(command: Command) -> Command:
-    """Add the options that choose an experiment; the command gets ``experiment``."""
+set_option = option_group("overrides", _take_overrides, _overrides_option, _chips_option)
+"""Options that override fields of the accelerator."""
+pipeline_option = option(
+    "--pipeline", "Overlap softmax of one row block with L of the next; best always may.", OF_SEARCH
+)
+_PLAIN = [name for name in DATAFLOWS if "-" not in name]
 
-    @wraps(command)
-    def with_experiment(**options: Any) -> None:  # noqa: ANN401 - what click passes
-        names = ("hw", "overrides", "dataflow", "pipeline", "mapping", "allow_overflow")
-        chosen = {name: options.pop(name) for name in names if name in options}
-        search = take_search_options(options)
-        workload = options.pop("options").for_experts(search.expert_parallel)
-        command(experiment=ExperimentOptions(workload=workload, search=search, **chosen), **options)
 
-    plain = [name for name in DATAFLOWS if "-" not in name]
-    options = (
-        option(
-            "--hw NAME|FILE",
-            "Accelerator: a name (`simaccel hw list`) or a YAML file.",
-            required=True,
-        ),
-        set_option,
-        option(
-            "--workload NAME|FILE",
-            "A name (`simaccel workload list`), gemm, conv, or a file. Files: YAML, CSV, "
-            "ONNX, .m, config.json.",
-            to="name",
-            required=True,
-        ),
-        workload_options,
-        option(
-            "--dataflow NAME",
-            f"{', '.join(plain[:-1])} or {plain[-1]}. For systolic arrays; naive, flex and "
-            "flat also with a suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips "
-            f"whose compiler is known, else {DATAFLOW}, flex without attention. For spatial "
-            f"arrays: {DIRECTIVES}, of a .m file.",
-        ),
-        option(
-            "--pipeline",
-            "Overlap softmax of one row block with L of the next; best always may.",
-            OF_SEARCH,
-        ),
-        *SEARCH_OPTIONS,
-    )
-    return add_options(with_experiment, options)
+def _take_experiment(given: dict[str, Any]) -> ExperimentOptions:
+    names = ("hw", "overrides", "dataflow", "pipeline", "mapping", "allow_overflow")
+    chosen = {name: given.pop(name) for name in names if name in given}
+    search = take_search_options(given)
+    workload = given.pop("options").for_experts(search.expert_parallel)
+    return ExperimentOptions(workload=workload, search=search, **chosen)
+
+
+experiment_options = option_group(
+    "experiment",
+    _take_experiment,
+    option(
+        "--hw NAME|FILE",
+        "Accelerator: a name (`simaccel hw list`) or a YAML file.",
+        required=True,
+    ),
+    set_option,
+    option(
+        "--workload NAME|FILE",
+        "A name (`simaccel workload list`), gemm, conv, or a file. Files: YAML, CSV, "
+        "ONNX, .m, config.json.",
+        to="name",
+        required=True,
+    ),
+    workload_options,
+    option(
+        "--dataflow NAME",
+        f"{', '.join(_PLAIN[:-1])} or {_PLAIN[-1]}. For systolic arrays; naive, flex and "
+        "flat also with a suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips "
+        f"whose compiler is known, else {DATAFLOW}, flex without attention. For spatial "
+        f"arrays: {DIRECTIVES}, of a .m file.",
+    ),
+    pipeline_option,
+    *SEARCH_OPTIONS,
+)
+"""Options that choose an experiment."""
 
 
 estimate_option = option(
@@ -288,34 +300,83 @@ class Jobs:
         return open_workers(self.count or default, self.dask)
 
 
-def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add ``--jobs`` and ``--dask``; the command gets ``jobs``."""
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def with_jobs(*, jobs: int | None, dask: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
-            _require_few(jobs)
-            if dask is not None and ":" not in dask:
-                allowed = "the address of a Dask scheduler, as in tcp://127.0.0.1:8786"
-                require_none([fault("--dask", dask, allowed)])
-            command(jobs=Jobs(jobs, dask), **options)
-
-        dask_option = option(
+def jobs_options(text: str) -> Decorator:
+    """Return the options ``--jobs`` and ``--dask``; the command gets ``jobs``."""
+    return option_group(
+        "jobs",
+        _take_jobs,
+        option("--jobs N", text, OF_RUNS, type=click.IntRange(min=1)),
+        option(
             "--dask ADDRESS", "Use the processes of this Dask scheduler (tcp://HOST:PORT).", OF_RUNS
-        )
-        jobs_option = option("--jobs N", text, OF_RUNS, type=click.IntRange(min=1))
-        return jobs_option(dask_option(with_jobs))
-
-    return add
+        ),
+    )
 
 
-def _require_few(jobs: int | None) -> None:
+def _take_jobs(given: dict[str, Any]) -> Jobs:
     """Refuse processes that this computer can't run side by side in any sense."""
+    jobs, dask = given.pop("jobs"), given.pop("dask")
     most = _MOST_A_PROCESSOR * (os.cpu_count() or 1)
     if jobs is not None and jobs > most:
         allowed = f"at most {most}, which is {_MOST_A_PROCESSOR} a processor; --dask for more"
         require_none([fault("--jobs", jobs, allowed)])
+    if dask is not None and ":" not in dask:
+        allowed = "the address of a Dask scheduler, as in tcp://127.0.0.1:8786"
+        require_none([fault("--dask", dask, allowed)])
+    return Jobs(jobs, dask)
 
 
 SEARCH_JOBS_HELP = "Processes of a search; same result: operators are searched side by side."
 JOBS_HELP = "Processes at a time (default: one for each processor)."
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """The report on the searches: a table or JSON, and a figure."""
+
+    explain: bool
+    plot: str | None
+    accounts: list[SearchAccount] = field(default_factory=list)
+    losses: list[ObjectiveLosses] = field(default_factory=list)
+
+    def given_options(self) -> dict[str, object]:
+        """Return the options that the user gave."""
+        every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
+        """Draw the progress of the searches, if a file is given."""
+        if self.plot is None:
+            return
+        if not any(account.curve for account in self.accounts):
+            require_none([fault("--plot", self.plot, "nothing if there is no search")])
+        from simaccel.report.figures.pareto import draw_convergence
+
+        shown = [account for account in self.accounts if not account.left_out]
+        curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
+        files.write("--plot", lambda: draw_convergence(curves, objective, title))
+
+    def table(self, objective: Objective, accelerator: Accelerator) -> Table:
+        """Return the searches as a table."""
+        from simaccel.report.accounts import accounts_table
+
+        return accounts_table(self.accounts, objective, accelerator)
+
+    def json(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
+        """Return the searches as JSON."""
+        from simaccel.report.accounts import account_json, objective_scale
+
+        scale = objective_scale(objective, accelerator)
+        return {"searches": [account_json(one, scale) for one in self.accounts]}
+
+
+def report_options(text: str, *, draws: bool = True) -> Decorator:
+    """Return ``--explain`` with the help ``text`` and, if ``draws``, ``--plot``.
+
+    The command gets both as ``report``, a `SearchReport`.
+    """
+    draw = option("--plot FILE", "Draw the progress of the search (.png, .svg or .pdf).")
+
+    def take(given: dict[str, Any]) -> SearchReport:
+        return SearchReport(given.pop("explain"), given.pop("plot") if draws else None)
+
+    return option_group("report", take, option("--explain", text, OF_SEARCH), *[draw] * draws)

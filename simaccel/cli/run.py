@@ -17,6 +17,7 @@ from simaccel.cli.forecast import show_inputs_forecast
 from simaccel.cli.options import (
     SEARCH_JOBS_HELP,
     Jobs,
+    SearchReport,
     dry_run_option,
     estimate_option,
     experiment_options,
@@ -27,10 +28,10 @@ from simaccel.cli.options import (
     mapping_option,
     overflow_option,
     read_estimates,
+    report_options,
 )
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.settings import SettingOption, is_of_experiment, option
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.dataflows import DEPLOYED
@@ -124,9 +125,9 @@ def run(
     if dry_run:
         show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
         return
+    from simaccel.report import results
     from simaccel.report.comparison import designs_json, designs_table
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts
-    from simaccel.report.results import against_bound
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
@@ -140,14 +141,14 @@ def run(
     written += files.write("--plot", lambda: result.plot().figure)
     beside = _run_neighbours(unsearched, experiment.options, jobs, quiet=quiet) if designs else []
     if as_json:
-        document = _json(result, checks) | own_estimate_json(compared)
-        document |= _search_json(report, experiment, result)
+        document = _json(experiment, report, result, checks, own_estimate_json(compared))
         show_json(document | designs_json(result, beside))
     elif quiet and table != STDOUT:
-        show(against_bound(result))
+        show(results.against_bound(result))
     elif table != STDOUT:
         parts = _parts(experiment, result, known, top)
-        parts += [*_check_parts(checks), *result.cost_lines(), *own_estimate_parts(compared)]
+        parts += [results.checked_table(checks)] if checks else []
+        parts += [*result.cost_lines(), *own_estimate_parts(compared)]
         parts += [designs_table(result, beside)] if beside else []
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(experiment, report, result)
@@ -162,12 +163,30 @@ def _require_small(inputs: Sequence[Any]) -> None:
         require_small(inputs[0])
 
 
+def _json(
+    experiment: ExperimentOptions,
+    report: SearchReport,
+    result: Result,
+    checks: Sequence[OperatorCheck],
+    estimates: dict[str, Any],
+) -> dict[str, Any]:
+    from simaccel.report.pods import pod_json
+    from simaccel.study.experiment import given_up_json
+
+    document = {**result.to_dict(), **pod_json(result)}
+    document |= {"check": [vars(check) for check in checks]} if checks else {}
+    document |= estimates
+    document |= given_up_json(report.losses, experiment.objective)
+    searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
+    return document | searches
+
+
 def _parts(
     experiment: ExperimentOptions, result: Result, estimates: Mapping[str, float], top: int | None
 ) -> list[Table | str]:
     """Return the title, the answer and the longest rows."""
     from simaccel.report import results
-    from simaccel.report.default_dataflow import dataflow_reason, start_lines
+    from simaccel.report.pods import dataflow_reason, start_lines
 
     why = dataflow_reason(result) if experiment.is_default else ""
     answer = results.answer_lines(result, result.speedups)
@@ -183,12 +202,6 @@ def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
     designs = neighbour_designs(accelerator, dataflow, options)
     with jobs.working() as team, ProgressBar("other designs", quiet=quiet) as bar:
         return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
-
-
-def _check_parts(checks: Sequence[OperatorCheck]) -> list[Table]:
-    from simaccel.report.results import checked_table
-
-    return [checked_table(checks)] if checks else []
 
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
@@ -268,38 +281,20 @@ def _search_parts(
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
     from simaccel.report.accounts import given_up_lines
-    from simaccel.study.experiment import given_up_json, result_json
+    from simaccel.study.experiment import given_up_json
 
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
     losses = given_up_json(report.losses, experiment.objective)
     lines = (
-        given_up_lines(result_json(result) | losses, experiment.options.tolerance) if losses else []
+        given_up_lines(result.to_dict() | losses, experiment.options.tolerance) if losses else []
     )
     return [*table, *lines]
-
-
-def _json(result: Result, checks: Sequence[OperatorCheck]) -> dict[str, Any]:
-    from simaccel.report.pods import pod_json
-    from simaccel.study.experiment import result_json
-
-    checked = {"check": [vars(one) for one in checks]} if checks else {}
-    return {**result_json(result), **pod_json(result), **checked}
-
-
-def _search_json(
-    report: SearchReport, experiment: ExperimentOptions, result: Result
-) -> dict[str, Any]:
-    from simaccel.study.experiment import given_up_json
-
-    losses = given_up_json(report.losses, experiment.objective)
-    searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
-    return {**losses, **searches}
 
 
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
-    from simaccel.report.default_dataflow import measured_lines
+    from simaccel.report.pods import measured_lines
     from simaccel.report.rows import energy_table
 
     tables: list[Table | str] = [
@@ -311,19 +306,18 @@ def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
         results.channels_line(result),
         results.size_line(result),
     ]
-    parameters = result.workload.parameters
-    if parameters.get("kind") == "transformer":
+    kind, scope = (result.workload.parameters.get(name) for name in ("kind", "scope"))
+    if kind == "transformer":
         from simaccel.report.generation import classes_line
 
         tables.append(classes_line(result))
-    if experiment.workload.is_onnx():
-        from simaccel.report.catalogues import import_line
+    if experiment.workload.is_onnx() or (kind, scope) == ("network", "model"):
+        from simaccel.report.catalogues import import_line, whole_line
 
-        tables.append(import_line(experiment.workload.import_file()))
-    if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
-        from simaccel.report.catalogues import whole_line
-
-        tables.append(whole_line(result.workload))
+        if experiment.workload.is_onnx():
+            tables.append(import_line(experiment.workload.import_file()))
+        else:
+            tables.append(whole_line(result.workload))
     tables += [*measured_lines(result), *_headroom_lines(result)]
     return [*tables, results.cost_line(result), results.against_bound(result)]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +17,7 @@ from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
     json_option,
+    option_group,
     overflow_option,
 )
 from simaccel.cli.output import show, show_json
@@ -36,6 +37,12 @@ class StageCounts:
 
     stages: int | None = None
     micro_batches: int | None = None
+
+    @classmethod
+    def take_options(cls, given: dict[str, Any]) -> StageCounts:
+        """Remove these options from click's, and return them."""
+        stages = given.pop("stages")
+        return cls(None if stages is None else int(stages), given.pop("micro_batches"))
 
 
 @dataclass(frozen=True)
@@ -148,56 +155,35 @@ def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_js
     show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 
-def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of pipelines; the command gets ``stages`` and ``micro_batches``."""
-    parts = option(
-        "--micro-batches N",
-        "Of a pipeline: parts of the batch (default: the number of stages, if"
-        " it divides the batch).",
-        OF_CHIPS,
-        type=click.IntRange(min=1),
-    )
-    stages = option(
+PIPELINE_OPTIONS = (
+    option(
         "--pipeline-parallel N",
         "For transformers (--scope model) on several chips: cut the layers into N "
         "stages, each on a group of chips.",
         OF_CHIPS,
         to="stages",
         type=DEGREES,
-    )
-    return stages(parts(command))
+    ),
+    option(
+        "--micro-batches N",
+        "Of a pipeline: parts of the batch (default: the number of stages, if"
+        " it divides the batch).",
+        OF_CHIPS,
+        type=click.IntRange(min=1),
+    ),
+)
 
 
-def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of pipelines, and old ones of generations; the command gets ``several``."""
-    moved = {"--generate": "tokens", "--lengths": "lengths"}
-    for old, name in moved.items():
-        now = f"`simaccel generate` with --{name}"
-        command = click.option(old, name, type=int, cls=MovedOption, now=now)(command)
-    return _take_several(command)
+def _take_several(given: dict[str, Any]) -> SeveralRuns:
+    return SeveralRuns(**{each.name: given.pop(each.name) for each in fields(SeveralRuns)})
 
 
-def generation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a generation, with pipeline stages; the command gets ``several``."""
-    tokens = option(
-        "--tokens N",
-        "Tokens that are generated, after a prefill of --prompt tokens.",
-        type=int,
-        required=True,
-    )
-    lengths = option(
-        "--lengths K", f"Decode steps that are simulated (default {LENGTHS}).", type=int
-    )
-    return tokens(lengths(_take_several(command)))
-
-
-def _take_several(command: Callable[..., None]) -> Callable[..., None]:
-    @wraps(command)
-    def run_command(**options: Any) -> None:  # noqa: ANN401 - what click passes
-        chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
-        command(several=SeveralRuns(**chosen), **options)
-
-    return pipeline_options(run_command)
+_MOVED = (
+    click.option(old, name, type=int, cls=MovedOption, now=f"`simaccel generate` with --{name}")
+    for old, name in (("--generate", "tokens"), ("--lengths", "lengths"))
+)
+several_runs_options = option_group("several", _take_several, *PIPELINE_OPTIONS, *_MOVED)
+"""Options of pipelines, and old ones of generations."""
 
 
 @click.command(
@@ -205,7 +191,14 @@ def _take_several(command: Callable[..., None]) -> Callable[..., None]:
     examples=("generate --hw tpu_v5e --workload llama3-8b --prompt 512 --tokens 128",),
 )
 @experiment_options
-@generation_options
+@option(
+    "--tokens N",
+    "Tokens that are generated, after a prefill of --prompt tokens.",
+    type=int,
+    required=True,
+)
+@option("--lengths K", f"Decode steps that are simulated (default {LENGTHS}).", type=int)
+@option_group("several", _take_several, *PIPELINE_OPTIONS)
 @dry_run_option
 @fast_forward_option
 @overflow_option

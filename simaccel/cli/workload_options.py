@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.choices import GROUPED
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-_OPTIONS = {
-    "name": "--workload",
-    "dims": "--dim",
-    "seq_len": "--seq-len",
-    "batch": "--batch",
-    "scope": "--scope",
-    "model": "--workload",
-    "phase": "--phase",
-    "prompt": "--prompt",
-    "kv_len": "--kv-len",
-    "experts": "--experts",
-    "causal_blocks": "--causal-blocks",
-    "generate": "--tokens",
-    "lengths": "--lengths",
-    "layer": "--layer",
-    "shape": "--shape",
-    "bytes_per_element": "--bytes-per-element",
-    "bytes_by_tensor": "--bytes-per-element",
-    "precision": "--precision",
-}
 _NUMBERS = ("seq_len", "batch", "prompt", "kv_len", "causal_blocks")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _FIELD = re.compile(r"`(\w+)`")
@@ -52,7 +32,7 @@ def number(text: str) -> object:
 class WorkloadOptions:
     """The options of a workload, as given (None or empty: not given)."""
 
-    name: str
+    name: str = ""
     seq_len: str | None = None
     batch: str | None = None
     scope: str | None = None
@@ -203,6 +183,13 @@ class WorkloadOptions:
             else:
                 given["bytes_per_element"] = number(size)
         return given
+
+
+_OPTIONS = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(WorkloadOptions)}
+_OPTIONS |= {"name": "--workload", "model": "--workload", "dims": "--dim", "generate": "--tokens"}
+_OPTIONS |= {"lengths": "--lengths", "bytes_by_tensor": "--bytes-per-element"}
+del _OPTIONS["allow_unmodelled"]
+"""Options by the fields that they fill."""
 
 
 def _rename_fields(make: Callable[[], Made], document: str | None = None) -> Made:

@@ -9,20 +9,25 @@ from operator import itemgetter
 from typing import Any, Final
 
 from simaccel.report.accounts import given_up_lines
-from simaccel.report.rows import stall_figures, traffic_figures, work_figures
+from simaccel.report.rows import (
+    stall_figures,
+    traffic_figures,
+    user_estimate_figures,
+    work_figures,
+)
 from simaccel.report.tables import Column, Row, Table, study_columns, tabulate, texts
 from simaccel.report.units import (
-    area_text,
     count_text,
     cycles_text,
     error_text,
+    figure_text,
     short_names,
     terms_text,
 )
-from simaccel.study.experiment import ExperimentResult, result_json
+from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.figures import run_figures
-from simaccel.study.points import Setting, StudyRow
+from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS, STALLS
 from simaccel.workload import CLASSES
 
@@ -75,7 +80,13 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     cells = zip(*(_place_texts(row, names) for row in rows), strict=True)
     places = list(zip(*map(short_names, cells), strict=True)) or [()] * len(rows)
     shown = [
-        {**vars(row), "row": row, "place": dict(zip(names, place, strict=True)), "speedup": faster}
+        {
+            **vars(row),
+            **_estimate_figures(row),
+            "row": row,
+            "place": dict(zip(names, place, strict=True)),
+            "speedup": faster,
+        }
         for row, place, faster in zip(rows, places, speedups(rows), strict=True)
     ]
     first, *others = study_columns(*SHOWN)
@@ -96,14 +107,9 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     return tabulate(shown, columns, apart=lambda run: run["row"].place if several else None)
 
 
-def _error_text(row: StudyRow) -> str:
-    error = given_error(row)
-    return "-" if error is None else error_text(error)
-
-
 _ESTIMATES: Final = (
     Column("estimate", "estimate_cycles", "cycles"),
-    Column("error", "row", _error_text),
+    Column("error", "estimate_error", error_text),
 )
 
 
@@ -112,11 +118,9 @@ def has_given(rows: Sequence[StudyRow]) -> bool:
     return any(row.estimate_cycles is not None for row in rows)
 
 
-def given_error(row: StudyRow) -> float | None:
-    """Return (estimate - simulated) / simulated cycles; None if either is missing."""
-    if row.estimate_cycles is None or row.result is None:
-        return None
-    return float((row.estimate_cycles - row.result["cycles"]) / row.result["cycles"])
+def _estimate_figures(row: StudyRow) -> Row:
+    cycles = None if row.result is None else row.result["cycles"]
+    return user_estimate_figures(row.estimate_cycles, cycles)
 
 
 def shows_fits(rows: Sequence[StudyRow]) -> bool:
@@ -168,7 +172,8 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
 
 def _area_text(row: StudyRow) -> str:
     area = None if row.figures is None else row.figures["area_mm2"]
-    return area_text(area) + (f" ({row.chips} chips)" if row.chips > 1 and area is not None else "")
+    chips = f" ({row.chips} chips)" * (row.chips > 1 and area is not None)
+    return figure_text(area, "mm2") + chips
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
@@ -251,8 +256,8 @@ def _extra_columns(row: StudyRow, faster: float | None, *, own: bool) -> Row:
     """Return what a row has beside its run: tokens, memory, speedup, an estimate of one's own."""
     figures = row.figures or dict.fromkeys(FIGURES)
     tokens = {name: figures[name] for name in ("tokens_per_second", "energy_per_token_pj")}
-    given: Row = {"estimate_cycles": row.estimate_cycles, "estimate_error": given_error(row)}
-    return {**tokens, "fits": row.fits, "speedup": faster, **(given if own else {})}
+    given = _estimate_figures(row) if own else {}
+    return {**tokens, "fits": row.fits, "speedup": faster, **given}
 
 
 def comparison_rows(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> list[Row]:
@@ -306,10 +311,10 @@ _OF_DESIGNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")
 
 def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
     """Tabulate the run as it is, and each design with its speedup over it."""
-    every = _with_base(result, rows)
-    shown = [
-        {"row": row, "text": row.settings[0].text, "figures": row.figures, "speedup": faster}
-        for row, faster in zip(every, _speedups_over(every), strict=True)
+    base = {"text": "the run as it is", "figures": run_figures(result), "speedup": 1.0}
+    designs = [
+        {**vars(row), "text": row.settings[0].text, "speedup": _speedup(result, row)}
+        for row in rows
     ]
     cycles, *others = study_columns(*_OF_DESIGNS)
     columns = (
@@ -317,34 +322,25 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
         cycles,
         Column("speedup", "speedup", "{:.3f} x".format),
         *others,
-        Column("note", "row.problem", kind="wrapped"),
+        Column("note", "problem", kind="wrapped"),
     )
-    return tabulate(shown, columns)
+    return tabulate([{**base, "problem": ""}, *designs], columns)
+
+
+def _speedup(result: ExperimentResult, row: StudyRow) -> float | None:
+    return None if row.result is None else result.run.cycles / row.result["cycles"]
 
 
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:
     """Return the designs as JSON: fields, figures and speedup, or the problem; empty if none."""
     documents = []
-    every = _with_base(result, rows) if rows else []
-    for row, faster in list(zip(every, _speedups_over(every), strict=True))[1:]:
+    for row in rows:
         design = row.settings[0]
         held = design.fields.get("stationarity")
         named = {"text": design.text, "fields": {} if held else dict(design.fields)}
         figures: dict[str, Any] = {"problem": row.problem}
         if row.figures is not None:
-            figures = {name: row.figures[name] for name in _OF_DESIGNS} | {"speedup": faster}
+            figures = {name: row.figures[name] for name in _OF_DESIGNS}
+            figures["speedup"] = _speedup(result, row)
         documents.append({**named, "stationarity": held, **figures})
     return {"designs": documents} if documents else {}
-
-
-def _with_base(result: ExperimentResult, rows: Sequence[StudyRow]) -> list[StudyRow]:
-    """Return the run as it is, and the rows of the designs."""
-    given = Setting(rows[0].settings[0].axis, "", "the run as it is")
-    chips = result.accelerator.pod.count
-    whole = StudyRow("", settings=(given,), chips=chips, figures=run_figures(result))
-    return [replace(whole, result=result_json(result)), *rows]
-
-
-def _speedups_over(rows: Sequence[StudyRow]) -> list[float | None]:
-    """Return how many times as fast as the first row each is; None where it doesn't run."""
-    return speedups([replace(row, settings=(), seq_len=None) for row in rows])

@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.corrections import Effects
 from simaccel.papers.maestro.analysis.limits import CAUSES, LevelLimits
 from simaccel.papers.maestro.analysis.reading import CORRECTIONS
 from simaccel.report.tables import Column, Row, Table, tabulate, texts
-from simaccel.report.units import area_text, count_text, cycles_text, rounded_count, share_text
+from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
 from simaccel.study.directed import BestDesign, DirectedDesigns
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ def directives_json(
         row["levels"] = [_level_json(level) for level in limits[at]]
         row |= {f"{role}_reuse_factor": reuse(layer_analysis, role) for role in _ROLES}
         row["corrections"] = {
-            name: {
-                "defect": CORRECTIONS[name].defect,
-                "says": CORRECTIONS[name].says,
-                "effect": effect,
-            }
+            name: {"defect": (of := CORRECTIONS[name]).defect, "says": of.says, "effect": effect}
             for name, effect in effects[at].items()
         }
         objects.append(row)
@@ -83,7 +79,11 @@ def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
 
 def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
     """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
-    rows = [_table_row(one) for one in analysed]
+    rows: list[Row] = []
+    for layer in analysed:  # figures that it has not are 0, but for reuse
+        figures = {name: value or 0 for name, value in layer.figures().items()}
+        factors = {_REUSE.format(role): reuse(layer, role) for role in _ROLES}
+        rows.append({"layer": layer.layer.name, **figures, **factors})
     total = None
     if len(rows) > 1:
         sums = {name: sum(row[name] for row in rows) for name in _SUMMED}
@@ -91,13 +91,6 @@ def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
         total = {**dict.fromkeys(rows[0]), **sums, "layer": "total", _RATE: rate}
         total |= dict.fromkeys(map(_REUSE.format, _ROLES), "")
     return tabulate(rows, _LAYERS, total)
-
-
-def _table_row(analysed: LayerAnalysis) -> Row:
-    """Return the figures of a layer; those that it has not are 0, but for reuse."""
-    figures = {name: value or 0 for name, value in analysed.figures().items()}
-    factors = {_REUSE.format(role): reuse(analysed, role) for role in _ROLES}
-    return {"layer": analysed.layer.name, **figures, **factors}
 
 
 def _reuse_text(factor: float | str) -> str:
@@ -264,7 +257,7 @@ _DESIGN_COLUMNS: Final = (
     ),
     Column("ratio", "", partial(_on_machine, text=lambda d, n: f"{d.cycles / n:.2f}")),
     Column("energy", "design.energy_xmac", rounded_count),
-    Column("area", "design.area_um2", lambda um2: area_text(um2 / _UM2_PER_MM2)),
+    Column("area", "design.area_um2", lambda um2: figure_text(um2 / _UM2_PER_MM2, "mm2")),
     Column("power", "design.power_mw", "mW"),
 )
 

@@ -110,11 +110,10 @@ def granularity_rows(
         row_figures: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
         if row.lead is not None:
             row_figures = {row.lead.axis.column: row.lead.value, **row_figures}
+        row_figures |= dict.fromkeys(("cycles", "utilisation", "footprint_bytes"))
+        figures.append(row_figures)
         result = row.result
         if result is None:
-            figures.append(
-                {**row_figures, "cycles": None, "utilisation": None, "footprint_bytes": None}
-            )
             continue
         covered = [
             each
@@ -128,7 +127,6 @@ def granularity_rows(
             "utilisation": sum(each["macs"] for each in covered) / pes / cycles,
             "footprint_bytes": result["footprint_bytes"],
         }
-        figures.append(row_figures)
     return figures
 
 

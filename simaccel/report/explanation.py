@@ -182,24 +182,16 @@ def _need_text(need: Row) -> str:
     return f"{need['needed_bytes_per_cycle']:,.1f} of {most}"
 
 
-def _time_rows(group: GroupExplanation) -> list[Row]:
-    """Return a row for a group, and one for each of its operators with figures of its own."""
-    directives = group.directives
-    times = directives.operators
+def _time_rows(group: GroupExplanation) -> Iterator[Row]:
+    """Yield a row for a group, and one for each of its operators with figures of its own."""
+    directives, times = group.directives, group.directives.operators
+    only = times[0] if len(times) == 1 else None
     memory = f"the bytes of {directives.memory}" if directives.memory else ""
-    if len(times) == 1:
-        (each,) = times
-        texts = (memory, each.written, directives.silent)
-        return [_time_row(group.run.name, directives.cycles, each.transfers, texts)]
-    rows = [
-        _time_row(
-            group.run.name, directives.cycles, None, (memory, directives.written, directives.silent)
-        )
-    ]
-    return rows + [
-        _time_row(f"  {each.operator}", each.cycles, each.transfers, (each.written, each.silent))
-        for each in times
-    ]
+    texts = (memory, (only or directives).written, directives.silent)
+    yield _time_row(group.run.name, directives.cycles, only.transfers if only else None, texts)
+    for each in () if only else times:
+        texts = ("", each.written, each.silent)
+        yield _time_row(f"  {each.operator}", each.cycles, each.transfers, texts)
 
 
 def _time_row(name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]) -> Row:

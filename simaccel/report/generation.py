@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from simaccel.report.pods import busy_shares
-from simaccel.report.tables import Column, Row, Table, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
     cycles_text,
     error_text,
-    rate_of_tokens_text,
+    figure_text,
     seconds_text,
     share_text,
     short_share_text,
-    work_energy_text,
 )
 from simaccel.run.memories import resident_bytes
 from simaccel.run.traffic import (
@@ -33,10 +30,6 @@ from simaccel.study.pipeline import PipelineRun, PipelineStage
 from simaccel.study.pipeline_plan import PipelinePlan
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import CLASSES
-
-
-def _is_prefill(row: Row) -> bool:
-    return bool(row["phase"].startswith("prefill"))
 
 
 def phases_table(generation: Generation) -> Table:
@@ -57,7 +50,8 @@ def phases_table(generation: Generation) -> Table:
         *(Column(name, f"dram_bytes.{name}", "B") for name in CLASSES),
     ]
     columns = [column for column in columns if column.heading != "bubbles" or generation.plan]
-    return tabulate(rows, columns, whole if generation.steps else None, _is_prefill)
+    total = whole if generation.steps else None
+    return tabulate(rows, columns, total, lambda row: row["phase"].startswith("prefill"))
 
 
 def generation_lines(generation: Generation) -> list[str]:
@@ -71,9 +65,9 @@ def generation_lines(generation: Generation) -> list[str]:
     line += (
         f", time per step {seconds_text(generation.token_seconds)} "
         f"(a token of {count_text(generation.batch, 'sequence')}), "
-        f"{rate_of_tokens_text(generation.tokens_per_second)} tokens/s while decoding, "
-        f"{rate_of_tokens_text(generation.all_tokens_per_second)} with the prefill, "
-        f"{work_energy_text(generation.token_energy_pj)} per token"
+        f"{figure_text(generation.tokens_per_second, '1/s')} tokens/s while decoding, "
+        f"{figure_text(generation.all_tokens_per_second, '1/s')} with the prefill, "
+        f"{figure_text(generation.token_energy_pj, 'pJ')} per token"
     )
     return [*cut, line, _rule(generation)]
 
@@ -138,14 +132,12 @@ def pipeline_table(run: PipelineRun) -> Table:
         Column("layers", "layers"),
         Column("cycles", "cycles", "cycles"),
         Column("time", "cycles", lambda cycles: seconds_text(seconds(cycles))),
-        *(Column(name, "busy", partial(_share_text, name)) for name in (ARRAY, LINK, "dram")),
+        *(Column(name, f"busy.{name}", short_share_text) for name in (ARRAY, LINK, "dram")),
         Column("memory of a chip", "resident_bytes", "B"),
     )
-    return tabulate((_stage_json(run, stage) for stage in run.stages), columns)
-
-
-def _share_text(name: str, busy: Mapping[str, float]) -> str:
-    return short_share_text(busy.get(name, 0.0))
+    rows = [_stage_json(run, stage) for stage in run.stages]
+    idle = dict.fromkeys((ARRAY, LINK), 0.0)
+    return tabulate(({**row, "busy": idle | row["busy"]} for row in rows), columns)
 
 
 def cut_line(plan: PipelinePlan) -> str:
@@ -177,7 +169,7 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
     what = (
         f"{head} ({cycles_text(run.cycles)} cycles, bubbles {share_text(run.bubbles)}), "
         f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.pod.count:,.4g} of each, "
-        f"{work_energy_text(run.token_energy_pj)} per token"
+        f"{figure_text(run.token_energy_pj, 'pJ')} per token"
     )
     return [sent_line(run.plan), what]
 

@@ -16,14 +16,13 @@ from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.rows import engine_rows, operator_rows, user_estimate_figures
 from simaccel.report.tables import Column, Table, figure_columns, tabulate, texts
 from simaccel.report.units import (
-    area_text,
     bytes_text,
     count_text,
     cycles_text,
     energy_text,
     error_text,
+    figure_text,
     fine_share_text,
-    power_text,
     seconds_text,
     share_text,
     short_names,
@@ -33,7 +32,6 @@ from simaccel.report.units import (
 from simaccel.run.limits import (
     OF_UNIT,
     Row,
-    RunLimit,
     computing_unit,
     kind_of,
     waiting_by_cause,
@@ -180,7 +178,8 @@ def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
         f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
         f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
         f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, speedups)} "
-        f"({', '.join([*limit.fields, _share_text(limit)])})"
+        f"({', '.join([*limit.fields, _SHARES.get(limit.name, 'busy')])} "
+        f"{short_share_text(limit.share)} of the time)"
     )
     if gain is None:
         return text
@@ -194,12 +193,6 @@ def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
         f"{text}; without that limit alone it takes as long: {behind.text} "
         f"({short_share_text(behind.share)}) is next"
     )
-
-
-def _share_text(limit: RunLimit) -> str:
-    """Return the part of the time that a limit is busy, or that it is waited for."""
-    what = _SHARES.get(limit.name, "busy")
-    return f"{what} {short_share_text(limit.share)} of the time"
 
 
 def _limit_text(result: ExperimentResult, speedups: LimitSpeedups) -> str:
@@ -243,7 +236,7 @@ def energy_line(result: ExperimentResult) -> str:
     largest = Counter(energy).most_common(_MOST_CAUSES)
     parts = [f"{name} {short_share_text(n / every)}" for name, n in largest if n]
     power = area_and_power(result.accelerator, energy, result.run.cycles)["power_mw"]
-    return f"energy: {energy_text(every)} ({', '.join(parts)}), {power_text(power)}"
+    return f"energy: {energy_text(every)} ({', '.join(parts)}), {figure_text(power, 'mW')}"
 
 
 def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]:
@@ -314,8 +307,8 @@ def size_line(result: ExperimentResult) -> str:
     every = sum(by_part.values())
     parts = [f"{part} {short_share_text(um2 / every)}" for part, um2 in by_part.items() if every]
     notes = [f"{one} is unlimited" for one in area_of(result.accelerator).unlimited]
-    power, chip = power_text(found["power_mw"]), power_text(found["chip_power_mw"])
-    area = f"area: {area_text(mm2)} ({', '.join(notes or parts)})"
+    power, chip = (figure_text(found[name], "mW") for name in ("power_mw", "chip_power_mw"))
+    area = f"area: {figure_text(mm2, 'mm2')} ({', '.join(notes or parts)})"
     return f"{area}; power: {power}, on the chip {chip}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from simaccel.report.tables import Column, Row, Table, tabulate
@@ -154,13 +153,15 @@ def energy_table(result: ExperimentResult) -> Table | str:
         moving.append({"name": f"moving {count_text(len(rest), 'other')}", "pj": sums})
     columns = (
         Column("energy of", "name", kind="text"),
-        *(Column(level, "pj", partial(_level_text, level)) for level in levels),
-        Column("all", "pj", lambda pj: energy_text(own) if (own := sum(pj.values())) else ""),
+        *(Column(level, f"pj.{level}", _part_text) for level in levels),
+        Column("all", "pj", lambda pj: _part_text(sum(pj.values()))),
         Column("share", "pj", lambda pj: share_text(sum(pj.values()) / total_pj)),
     )
+    for row in rows + moving:
+        row["pj"] = dict.fromkeys(levels, 0.0) | row["pj"]
     whole = {"name": "total", "pj": total}
     return tabulate(rows + moving, columns, whole, apart=lambda row: row in moving)
 
 
-def _level_text(level: str, by_level: Mapping[str, float]) -> str:
-    return energy_text(by_level[level]) if by_level.get(level) else ""
+def _part_text(picojoules: float) -> str:
+    return energy_text(picojoules) if picojoules else ""

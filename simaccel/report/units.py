@@ -78,56 +78,6 @@ def energy_text(picojoules: float) -> str:
     return scaled_text(picojoules, 1000, _JOULES)
 
 
-def work_energy_text(picojoules: float | None) -> str:
-    """Return the energy of work as text; 0 is unknown, as it means that nothing has a price.
-
-    >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(float("nan"))
-    ('0.250 pJ', 'unknown', 'unknown')
-    """
-    return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
-
-
-def edp_text(joule_seconds: float | None) -> str:
-    """Return an energy-delay product as text.
-
-    >>> edp_text(2e-6), edp_text(2.42e-15), edp_text(0), edp_text(None)
-    ('2.00 uJs', '2.42 fJs', 'unknown', 'unknown')
-    """
-    if not joule_seconds or not joule_seconds > 0:
-        return "unknown"
-    return scaled_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS)
-
-
-def power_text(milliwatts: float | None) -> str:
-    """Return a power as text; 0 means that the energy is unknown.
-
-    >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
-    ('450 mW', '1.23 W', '10.0 uW', 'unknown')
-    """
-    return (
-        scaled_text(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
-    )
-
-
-def area_text(mm2: float | None) -> str:
-    """Return an area as text.
-
-    >>> area_text(16.6999), area_text(None)
-    ('16.7 mm2', 'unknown')
-    """
-    return "unknown" if mm2 is None else f"{significant_text(mm2)} mm2"
-
-
-def rate_of_tokens_text(rate: float) -> str:
-    """Return a rate of tokens per second as text.
-
-    >>> rate_of_tokens_text(1034.2), rate_of_tokens_text(7.123)
-    ('1,034', '7.12')
-    """
-    whole = 100
-    return f"{rate:,.0f}" if rate >= whole else f"{rate:.3g}"
-
-
 def share_text(part: float) -> str:
     """Return a share in percent.
 
@@ -247,12 +197,15 @@ _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
     "s": seconds_text,
     "share": share_text,
     "B": bytes_text,
-    "pJ": work_energy_text,
-    "Js": edp_text,
-    "mW": power_text,
-    "mm2": area_text,
-    "1/s": rate_of_tokens_text,
+    "pJ": energy_text,
+    "Js": lambda joule_seconds: scaled_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS),
+    "mW": lambda milliwatts: scaled_text(milliwatts * 1e6, 1000, _WATTS),
+    "mm2": lambda mm2: f"{significant_text(mm2)} mm2",
+    "1/s": lambda rate: f"{rate:,.0f}" if rate >= _WHOLE_RATE else f"{rate:.3g}",
 }
+_PRICED: Final = ("pJ", "Js", "mW")
+"""Units of figures that are unknown if they are 0, as it means that nothing has a price."""
+_WHOLE_RATE: Final = 100
 
 
 def figure_text(value: float | None, unit: Unit) -> str:
@@ -260,8 +213,14 @@ def figure_text(value: float | None, unit: Unit) -> str:
 
     >>> figure_text(2e9, "pJ"), figure_text(1536, "B"), figure_text(None, "B")
     ('2.00 mJ', '1.50 KiB', 'unknown')
+    >>> figure_text(2.42e-15, "Js"), figure_text(1234.5, "mW"), figure_text(float("nan"), "pJ")
+    ('2.42 fJs', '1.23 W', 'unknown')
+    >>> figure_text(16.6999, "mm2"), figure_text(1034.2, "1/s"), figure_text(7.123, "1/s")
+    ('16.7 mm2', '1,034', '7.12')
     """
-    return UNKNOWN if value is None else _TEXTS[unit](value)
+    if value is None or (unit in _PRICED and not value > 0):
+        return UNKNOWN
+    return _TEXTS[unit](value)
 
 
 def terms_text(cycles: Mapping[str, int]) -> str:

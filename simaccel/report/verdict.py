@@ -54,12 +54,13 @@ def sentences(scene: VerdictFigures) -> list[str]:
     plain = engine == part.unit_name(ARRAY) or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     directly = _direct(scene, worst[0])
-    reason = _wait_reason(scene, worst[0])
-    lines = [f"{subject} waits {_share(scene, worst[0])} of its time{directly}: {reason}."]
-    for cause in worst[1:]:
-        direct = _direct(scene, cause)
-        again = "" if direct == directly else direct
-        lines.append(f"Another {_share(scene, cause)}{again}: {_wait_reason(scene, cause)}.")
+    lines = []
+    for at, cause in enumerate(worst):
+        share, direct = short_share_text(scene.share(cause)), _direct(scene, cause)
+        what = f"Another {share}{direct * (direct != directly)}"
+        if not at:
+            what = f"{subject} waits {share} of its time{directly}"
+        lines.append(f"{what}: {_WHY[cause](scene)}.")
     return [*lines, *advice(scene.gains)]
 
 
@@ -113,14 +114,6 @@ def engine_text(engine: str) -> str:
     where = beside if core == REMOTE else f" of core {core}" if core else ""
     of_chip = f" of chip {chip}" if chip else ""
     return _ENGINES.get(plain, f"the loads ({plain})") + where + of_chip
-
-
-def _share(scene: VerdictFigures, cause: str) -> str:
-    return short_share_text(scene.share(cause))
-
-
-def _wait_reason(scene: VerdictFigures, cause: str) -> str:
-    return _WHY[cause](scene)
 
 
 def _direct(scene: VerdictFigures, cause: str) -> str:
@@ -205,45 +198,40 @@ def _dram_queue(scene: VerdictFigures) -> str:
 
 def _dram_banks(scene: VerdictFigures) -> str:
     hardware = scene.accelerator
-    part = (
-        "DRAM" if hardware is None or hardware.dram.part_name is None else hardware.dram.part_name
-    )
+    part = (hardware and hardware.dram.part_name) or "DRAM"
     return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
 
 
-def _buffer_port(scene: VerdictFigures) -> str:
-    uses = {
-        "read": use_of(scene, ("buffer_read",), "read_rate"),
-        "write": use_of(scene, ("buffer_write",), "write_rate"),
-    }
+def _busiest(scene: VerdictFigures, level: str, ways: Sequence[str]) -> tuple[str, BandwidthUse]:
+    """Return the direction in which a level is used most, and how much; "" of unknown ones."""
+    uses = {way: use_of(scene, (f"{level}_{way}",), f"{way}_rate") for way in ways}
     known = {way: use for way, use in uses.items() if use is not None}
-    if not known:
+    return max(known.items(), key=lambda pair: pair[1].share, default=("", BandwidthUse(0, 1)))
+
+
+def _buffer_port(scene: VerdictFigures) -> str:
+    way, use = _busiest(scene, "buffer", ("read", "write"))
+    if not way:
         return "the ports of the buffer are in use"
-    way = max(known, key=lambda each: known[each].share)
-    return f"the buffer's {way} port runs at {use_text(known[way])}"
+    return f"the buffer's {way} port runs at {use_text(use)}"
 
 
 def _noc(scene: VerdictFigures) -> str:
-    uses = {
-        "distribution": use_of(scene, ("noc_distribution",), "distribution_rate"),
-        "collection": use_of(scene, ("noc_collection",), "collection_rate"),
-    }
-    known = {way: use for way, use in uses.items() if use is not None}
     accelerator = scene.accelerator
-    if accelerator is None or not known:
+    way, use = _busiest(scene, "noc", ("distribution", "collection"))
+    if accelerator is None or not way:
         return "words are on their way through the NoC"
-    way = max(known, key=lambda each: known[each].share)
-    if known[way].share < _MOSTLY:
+    if use.share < _MOSTLY:
         hops = (
             f"{accelerator.lead_latency_cycles} cycles in and {accelerator.tail_latency_cycles} out"
         )
         if _spatial(scene):
             return (
                 f"the PEs wait for data on the NoC, although its {way} pipe runs at "
-                f"{use_text(known[way])} only; latency {hops}"
+                f"{use_text(use)} only; latency {hops}"
             )
         return f"each GEMM pays the NoC's latency, {hops}"
-    return f"the NoC's {way} pipe runs at {use_text(known[way])}"
+    return f"the NoC's {way} pipe runs at {use_text(use)}"
 
 
 def _spatial(scene: VerdictFigures) -> bool:
@@ -267,14 +255,11 @@ def _sfu(scene: VerdictFigures) -> str:
     sfu, array = (scene.part.share(scene.part.unit_name(unit), "busy") for unit in (SFU, ARRAY))
     busy = short_share_text(sfu)
     hardware = scene.accelerator
-    size = (
-        ""
-        if hardware is None
-        else f" with its {hardware.sfu.lanes} lanes in {hardware.sfu.passes} passes"
-    )
-    if sfu + array >= BOUND:
-        return f"the SFU is busy {busy}{size}, and array and SFU take turns instead of overlapping"
-    return f"the SFU is busy {busy}{size}"
+    text = f"the SFU is busy {busy}"
+    if hardware is not None:
+        text += f" with its {hardware.sfu.lanes} lanes in {hardware.sfu.passes} passes"
+    turns = ", and array and SFU take turns instead of overlapping"
+    return text + turns * (sfu + array >= BOUND)
 
 
 def _link(scene: VerdictFigures) -> str:
@@ -295,10 +280,6 @@ def _start(scene: VerdictFigures) -> str:
     return f"each takes {cycles or ''}cycles before its first load (compiler.kernel_start_cycles)"
 
 
-def _drain(_: VerdictFigures) -> str:
-    return "its work is done, but other engines still work (usually the last stores)"
-
-
 _WHY: dict[str, Callable[[VerdictFigures], str]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
@@ -311,7 +292,7 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
     SFU: _sfu,
     LINK: _link,
     "start": _start,
-    "drain": _drain,
+    "drain": lambda _: "its work is done, but other engines still work (usually the last stores)",
 }
 
 

@@ -28,7 +28,7 @@ class StallReport(ShownResult):
     @property
     def verdict(self) -> str:
         """The verdict in a few sentences."""
-        from simaccel.report.stall_verdicts import verdicts
+        from simaccel.report.stalls import verdicts
 
         return " ".join(verdicts(self.analysis, self._part))
 

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
 from simaccel.__main__ import main as start
+from simaccel.cli import compare as kept
 from simaccel.cli import main
-from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
 from simaccel.cli.settings import SettingOption
 from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
+from simaccel.report import comparison
 from simaccel.report.comparison import comparison_rows
 from simaccel.search.effort import STRATEGIES
 from simaccel.study import runs
@@ -224,13 +225,13 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     monkeypatch.setattr(runs, "make_record", _stop(2))
     written = []
 
-    def table(rows: Sequence[StudyRow]) -> list[dict[str, object]]:
+    def table(rows: Sequence[StudyRow], _metrics: object) -> list[dict[str, object]]:
         written.append(rows)
         if len(written) > taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return comparison_rows(rows)
 
-    monkeypatch.setattr(kept, "comparison_rows", table)
+    monkeypatch.setattr(comparison, "comparison_rows", table)
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --set jobs=1"
     result = cli(f"compare {GEMM} {options} --csv rows.csv")
     files = [*tmp_path.iterdir()]

@@ -91,7 +91,7 @@ def test_the_same_trace_gives_the_same_page(cli: Call, tmp_path: Path) -> None:
 def test_too_many_rows_are_refused_before_any_is_read(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simaccel.report.page.data.MAX_ROWS", 100)
+    monkeypatch.setattr("simaccel.report.page.MAX_ROWS", 100)
     monkeypatch.setattr("simaccel.trace.rows.EventColumns._read_block", None)
     said = cli.refused(f"trace view {TRACE} -o {tmp_path / 'page.html'}")
     assert "stored rows; allowed: up to 100 stored rows in a page; for a window" in said

@@ -8,11 +8,11 @@ from simaccel.diagnosis.proposal import Proposal
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import StallAnalysis, speedup
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
-from simaccel.report.stall_verdicts import verdicts
 from simaccel.report.stalls import (
     engines_table,
     overview_table,
     stalls_json,
+    verdicts,
     waits_table,
     what_if_table,
 )

@@ -12,7 +12,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.catalogues import whole_line
 from simaccel.report.comparison import comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
-from simaccel.report.page.data import _energy
+from simaccel.report.page import _energy
 from simaccel.report.results import checked_table, engines_table, operators_table, size_line
 from simaccel.report.rows import energy_table
 from simaccel.report.titles import experiment_title

@@ -14,18 +14,16 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import sound
-from simaccel.cli.workload_options import number
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.cli.trace.sound import read_window, sound
+from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
-from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader
     from simaccel.trace.exports import Excerpt
 
-_LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
+_LANES, _BINS, _AT_MOST = "engine,tile", 1000, 500_000
 _PARQUET: Final = "parquet"
 """The only binary format."""
 _TABLES: Final = ("csv", _PARQUET)
@@ -48,8 +46,18 @@ _TABLES: Final = ("csv", _PARQUET)
     f"Lanes, or kinds of lanes: engine, channel, tile. Default {_LANES}.",
     default=_LANES,
 )
-@option("--bins N", f"Bins of the bandwidth counters (default {_BINS}).", default=_BINS)
-@option("--at-most N", f"Refuse windows of more events (default {_AT_MOST}).", default=_AT_MOST)
+@option(
+    "--bins N",
+    f"Bins of the bandwidth counters (default {_BINS}).",
+    type=click.IntRange(1, 100_000),
+    default=_BINS,
+)
+@option(
+    "--at-most N",
+    f"Refuse windows of more events (default {_AT_MOST}).",
+    type=click.IntRange(1, 10**9),
+    default=_AT_MOST,
+)
 @force_option
 @option("--json", "Print JSON and nothing else.", to="as_json")
 def export(
@@ -60,8 +68,8 @@ def export(
     start: str | None,
     end: str | None,
     lanes: str,
-    bins: str,
-    at_most: str,
+    bins: int,
+    at_most: int,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -78,27 +86,26 @@ def export(
     require_target(output, force=force, inputs=(file,), text=name != _PARQUET)
     if name == _PARQUET:
         require_parquet("--format", "--format csv")
-    options = {"--bins": bins, "--at-most": at_most, "--from": start or "0", "--to": end}
-    _numbers(None, options)  # what the run needs not say
+    read_window(start, end)  # what the run needs not say
     with sound(file) as trace:
         from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
-        window = _numbers(trace.cycles, options)
-        how: dict[str, Any] = {
-            "lanes": [lane.strip() for lane in lanes.split(",")],
-            "bins": window["--bins"],
-            "at_most": window["--at-most"],
-        }
+        how: dict[str, Any] = {"bins": bins, "at_most": at_most}
+        how["lanes"] = [lane.strip() for lane in lanes.split(",")]
         try:
-            part = excerpt(trace, window["--from"], window["--to"], **how)
+            part = excerpt(trace, *read_window(start, end, trace.cycles), **how)
         except WindowTooLargeError:
             if (start, end) != (None, None) or name in _TABLES:
                 raise
             part = _steady(trace, how)
         with _writing(name, output, force=force, inputs=(file,)) as stream:
             FORMATS[name](stream, part)
-    if output != STDOUT:
-        _tell(part, output, as_json=as_json)
+    n_events = len(part.rows)
+    if output != STDOUT and as_json:
+        show_json({"file": output, "events": n_events, "from": part.start, "to": part.end})
+    elif output != STDOUT:
+        window = f"cycles {cycles_text(part.start)} to {cycles_text(part.end)}"
+        show(f"{output}: {cycles_text(n_events)} events of {window}")
 
 
 @contextmanager
@@ -125,41 +132,3 @@ def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
             if length == 1:
                 raise
             length //= 2
-
-
-def _numbers(cycles: int | None, options: dict[str, str | None]) -> dict[str, int]:
-    """Read the options that are numbers, and report all faults together.
-
-    ``cycles`` of the run: None before they are known. No ``--to`` is the end of the run.
-    """
-    first, last = number(options["--from"] or ""), MAX_CYCLE if cycles is None else cycles
-    after = first if isinstance(first, int) and 0 <= first < last else 0
-    ends = ("on", "on") if cycles is None else (f"to {max(last - 1, 0)}", f"to {last}")
-    low = min(after + 1, last)
-    limits = {
-        "--from": (0, max(last - 1, 0), f"a cycle from 0 {ends[0]}"),
-        "--to": (low, last, f"a cycle from {low} {ends[1]}"),
-        "--bins": (1, 100_000, "1 to 100000 bins"),
-        "--at-most": (1, 10**9, "1 to 1000000000 events"),
-    }
-    numbers: dict[str, int] = {}
-    faults: list[Fault] = []
-    for name, (least, most, allowed) in limits.items():
-        text = options[name]
-        value = last if text is None else number(text)
-        if isinstance(value, int) and least <= value <= most:
-            numbers[name] = value
-        else:
-            faults.append(fault(name, text, allowed))
-    if faults:
-        raise InputError(faults)
-    return numbers
-
-
-def _tell(part: Excerpt, output: str, *, as_json: bool) -> None:
-    n_events, start, end = len(part.rows), part.start, part.end
-    if as_json:
-        show_json({"file": output, "events": n_events, "from": start, "to": end})
-    else:
-        window = f"cycles {cycles_text(start)} to {cycles_text(end)}"
-        show(f"{output}: {cycles_text(n_events)} events of {window}")

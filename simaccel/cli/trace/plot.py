@@ -8,11 +8,10 @@ import click
 
 from simaccel.cli.choices import NamedValues
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import sound
+from simaccel.cli.trace.sound import read_window, sound
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.figures import KINDS
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     "(default for all).",
     type=click.IntRange(1, 2),
 )
-@option("--from CYCLE", "First cycle of the window.", to="start", type=int)
-@option("--to CYCLE", "Cycle after the window.", to="end", type=int)
+@option("--from CYCLE", "First cycle of the window.", to="start")
+@option("--to CYCLE", "Cycle after the window.", to="end")
 @option("--operator NAME", "Show only this operator.")
 @option("--engine NAME", "Engine whose stalls are stacked (default array).", default="array")
 @force_option
@@ -46,6 +45,8 @@ def plot(
     file: str,
     output: str,
     kind: str,
+    start: str | None,
+    end: str | None,
     force: bool,
     **figure_options: Any,  # noqa: ANN401 - the rest of what click passes
 ) -> None:
@@ -58,13 +59,14 @@ def plot(
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
-    start, end = figure_options["start"], figure_options["end"]
-    if start is not None and end is not None and end <= start:
-        require_none([fault("--to", end, f"a cycle after --from {start}")])
+    read_window(start, end)  # what the run needs not say
     with sound(file, accounts=True) as trace:
         from simaccel.report.figures.page import FigureOptions, plot_trace
 
-        shown = plot_trace(trace, output, FigureOptions(kinds=kinds, **figure_options), force=force)
+        is_given = (start, end) != (None, None)
+        low, high = read_window(start, end, trace.cycles) if is_given else (None, None)
+        options = FigureOptions(kinds=kinds, start=low, end=high, **figure_options)
+        shown = plot_trace(trace, output, options, force=force)
     for name in kinds:
         first, last = shown.cycles(name)
         show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")
@@ -97,6 +99,6 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
 
 
 def _require_small(trace: TraceReader) -> None:
-    from simaccel.report.page.data import require_small
+    from simaccel.report.page import require_small
 
     require_small(trace)

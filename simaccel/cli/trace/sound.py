@@ -7,6 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simaccel.cli.faults import fault, require_none
+from simaccel.cli.workload_options import number
+from simaccel.errors import Fault
+from simaccel.trace.guard import MAX_CYCLE
+
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader
 
@@ -48,6 +53,29 @@ def sound(
             require(trace)
         trace.check(accounts=accounts)
         yield trace
+
+
+def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
+    """Return the first cycle of a window (by default 0) and the one after its last (the run's end).
+
+    ``cycles`` of the run: before they are known, what no run has is refused.
+
+    Raises:
+        InputError: --from or --to is no such cycle.
+
+    """
+    first, last = number(start or "0"), cycles if end is None else number(end)
+    faults, highest = list[Fault](), max(cycles - 1, 0)
+    ends = (f"to {highest}", f"to {cycles}") if cycles < MAX_CYCLE else ("on", "on")
+    if not isinstance(first, int) or not 0 <= first <= highest:
+        faults.append(fault("--from", start, f"a cycle from 0 {ends[0]}"))
+        first = 0
+    least = min(first + 1, cycles)
+    if not isinstance(last, int) or not least <= last <= cycles:
+        faults.append(fault("--to", end, f"a cycle from {least} {ends[1]}"))
+        last = cycles
+    require_none(faults)
+    return first, last
 
 
 def run_title(trace: TraceReader) -> str:

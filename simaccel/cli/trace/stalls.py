@@ -8,16 +8,12 @@ import click
 
 from simaccel.cli.choices import TOP, RowCount
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import run_title, sound
-from simaccel.cli.workload_options import number
-from simaccel.errors import Fault, InputError
+from simaccel.cli.trace.sound import read_window, run_title, sound
 from simaccel.report.units import cycles_text
-from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.diagnosis.proposal import Proposal
@@ -63,7 +59,7 @@ def stalls(
     for DRAM, a search looks for a dataflow that moves fewer bytes. With --from or --to the tables
     are of that window; the gains are always those of the whole run.
     """
-    window(start, end)  # what the run needs not say
+    read_window(start, end)  # what the run needs not say
     with sound(file, accounts=True) as opened:
         from simaccel.diagnosis.stalls import diagnose
         from simaccel.diagnosis.verdict import analysis_of
@@ -72,7 +68,7 @@ def stalls(
 
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
-        diagnosis = diagnose(opened, *window(start, end, opened.cycles))
+        diagnosis = diagnose(opened, *read_window(start, end, opened.cycles))
         diagnosis.part(operator)
         accelerator = _accelerator(opened)
         freed, reason = _what_if(opened, accelerator) if what_if else (None, "")
@@ -90,7 +86,7 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return the analysis of a trace's stalls, with what-if runs if ``what_if``."""
     from simaccel.diagnosis.stalls import diagnose
     from simaccel.diagnosis.verdict import analysis_of
-    from simaccel.report.stall_verdicts import verdicts
+    from simaccel.report.stalls import verdicts
 
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
@@ -98,26 +94,6 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     proposal = _proposal(trace, found) if freed else None
     lines = list(verdicts(analysis_of(trace, found, freed, proposal), found.total))
     return [*lines, f"No what-if: {reason}."] if reason else lines
-
-
-def window(start: str, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
-    """Return the two ends of a window; ``cycles``: of the run, if they are known."""
-    low, high = number(start), cycles if end is None else number(end)
-    known, faults = cycles < MAX_CYCLE, list[Fault]()
-    if not isinstance(low, int) or not 0 <= low < cycles:
-        faults.append(
-            fault("--from", low, f"a cycle of the run, 0 {_range_end(cycles - 1, known)}")
-        )
-        low = 0
-    if not isinstance(high, int) or not low < high <= cycles:
-        faults.append(fault("--to", high, f"{low + 1} {_range_end(cycles, known)}, after --from"))
-    if faults or not isinstance(high, int):
-        raise InputError(faults)
-    return low, high
-
-
-def _range_end(last: int, known: bool) -> str:
-    return f"to {last}" if known else "or more"
 
 
 def _accelerator(trace: TraceReader) -> Accelerator | None:
@@ -160,8 +136,7 @@ def _title(trace: TraceReader, found: Diagnosis) -> str:
 
 
 def _show(analysis: StallAnalysis, operator: str | None, top: int | None, *, each: bool) -> None:
-    from simaccel.report.stall_verdicts import verdicts
-    from simaccel.report.stalls import engines_table, overview_table, waits_table
+    from simaccel.report.stalls import engines_table, overview_table, verdicts, waits_table
 
     diagnosis = analysis.diagnosis
     part = diagnosis.part(operator)

@@ -8,9 +8,8 @@ from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.report.figures.comparison import draw_comparison, draw_metric
-    from simaccel.report.figures.designs import draw_designs
     from simaccel.report.figures.exhibits import draw_exhibit
-    from simaccel.report.figures.pareto import draw_bound, draw_pareto
+    from simaccel.report.figures.pareto import draw_bound, draw_designs, draw_pareto
     from simaccel.report.figures.sweep import draw_sweep
 
 KINDS: Final = ("timeline", "bandwidth", "occupancy", "stalls")

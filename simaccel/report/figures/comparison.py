@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any, Final
 
 from simaccel.report.comparison import series_of
-from simaccel.report.figures.facets import EDGE, draw_legend, draw_stacks, label_axis, looks
+from simaccel.report.figures.facets import (
+    EDGE,
+    draw_legend,
+    draw_lines,
+    draw_stacks,
+    label_axis,
+    looks,
+    name_ticks,
+)
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -148,7 +157,6 @@ _METRIC_HEIGHT: Final = 2.9
 _BARS: Final = 0.8
 _MOST_FLAT: Final = 6
 """Most names on an axis that are written horizontally."""
-_NAN: Final = float("nan")
 
 
 def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
@@ -179,25 +187,17 @@ def _over_a_number(row: StudyRow) -> StudyRow:
     return replace(row, settings=(*row.settings[at : at + 1], *others))
 
 
-def _value(row: StudyRow, metric: Metric) -> float:
-    value = None if row.figures is None else row.figures[metric.column]
-    return _NAN if value is None else float(value)
+def _value(row: StudyRow, metric: Metric) -> float | None:
+    return None if row.figures is None else row.figures[metric.column]
 
 
 def _lines(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
     """Draw a line for each dataflow (and what else differs) over the swept number."""
-    names = list(dict.fromkeys(map(series_of, rows)))
-    for name, look in looks(names).items():
-        series = [row for row in rows if series_of(row) == name and row.lead is not None]
-        series.sort(key=lambda row: row.lead.place if row.lead else 0)
-        xs = [row.lead.place for row in series if row.lead]
-        ys = [_value(row, metric) for row in series]
-        axes.plot(xs, ys, **look.line_look, label=name)
-    points = {row.lead.place: row.lead.text for row in rows if row.lead}
-    if rows[0].lead is not None and rows[0].lead.axis.log:
-        axes.set_xscale("log", base=2)
-        axes.minorticks_off()
-    axes.set_xticks(sorted(points), [points[at] for at in sorted(points)])
+    leads = {row.lead.place: row.lead for row in rows if row.lead}
+    points = ((series_of(row), row.lead.place, _value(row, metric)) for row in rows if row.lead)
+    draw_lines(axes, points, map(series_of, rows))
+    texts = {at: leads[at].text for at in sorted(leads)}
+    name_ticks(axes, texts, log=any(lead.axis.log for lead in leads.values()))
 
 
 def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
@@ -206,12 +206,12 @@ def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
     names = list(dict.fromkeys(map(series_of, rows)))
     width = _BARS / len(names)
     for number, (name, look) in enumerate(looks(names).items()):
-        values = dict.fromkeys(groups, _NAN)
+        values = dict.fromkeys(groups, math.nan)
         for row in rows:
-            if series_of(row) == name:
-                values["" if row.lead is None else row.lead.text] = _value(row, metric)
+            if series_of(row) == name and (value := _value(row, metric)) is not None:
+                values["" if row.lead is None else row.lead.text] = value
         at = [place + (number - (len(names) - 1) / 2) * width for place in range(len(groups))]
         bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
         bars.set_label(name)
     turned = 45 if len(groups) > _MOST_FLAT else 0
-    axes.set_xticks(range(len(groups)), short_names(groups, 20), rotation=turned)
+    name_ticks(axes, dict(enumerate(short_names(groups, 20))), rotation=turned)

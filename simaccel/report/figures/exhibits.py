@@ -13,7 +13,15 @@ from simaccel.numbers import BITS, BYTE
 from simaccel.report.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.comparison import UTILISATION
-from simaccel.report.figures.facets import draw_legend, draw_panels, draw_stacks, looks, name_points
+from simaccel.report.figures.facets import (
+    draw_legend,
+    draw_lines,
+    draw_panels,
+    draw_stacks,
+    looks,
+    name_points,
+    name_ticks,
+)
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -32,6 +40,8 @@ _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
 _ACROSS: Final = 3
 _BAR: Final = 0.8
 _GIGA: Final = 1e9
+_MOST_FLAT: Final = 6
+"""Most names below stacks that are written horizontally."""
 
 
 def draw_exhibit(
@@ -60,17 +70,13 @@ def _granularity(rows: Sequence[Row], title: str) -> Figure:
     grid = draw_panels(figure, len(panels), _ACROSS, sharey=True)
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
     for axes, (length, panel_rows) in zip(grid, panels.items(), strict=True):
-        for dataflow, style in looks(names).items():
-            points = [row for row in panel_rows if row["dataflow"] == dataflow]
-            xs, ys = ([row[name] for row in points] for name in (column, "utilisation"))
-            shares = [float("nan") if share is None else 100 * share for share in ys]
-            axes.plot(xs, shares, **style.line_look, label=dataflow)
-        values = sorted({row[column] for row in panel_rows})
+        shares = ((row["dataflow"], row[column], row["utilisation"]) for row in panel_rows)
+        draw_lines(axes, ((name, x, y and 100 * y) for name, x, y in shares), names)
         if column.endswith("bytes"):
-            axes.set_xscale("log", base=2)
-            axes.minorticks_off()
-            shown = values[:: -(-len(values) // max(2, 10 // across))]
-            axes.set_xticks(shown, [bytes_text(n_bytes) for n_bytes in shown])
+            texts = {
+                n_bytes: bytes_text(n_bytes) for n_bytes in sorted(row[column] for row in rows)
+            }
+            name_ticks(axes, texts, max(2, 10 // across), log=True)
         axes.set_ylim(0, 105)
         axes.set_title("" if length is None or len(panels) == 1 else f"{length} tokens")
         axes.set_xlabel(column.replace("_bytes", " (bytes)").replace("_", " "))
@@ -96,16 +102,13 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
         top = sum(heights[at] for heights, *_ in parts.values())
         axes.text(places[key], top, f"{top:.2f}", ha="center", va="bottom", fontsize="small")
     axes.axhline(1, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)
-    axes.set_xticks(
-        [*places.values()],
-        [dataflow for _, dataflow in keys],
-        rotation=45 * (len(keys) > 6),  # noqa: PLR2004
-    )
+    many = len(keys) > _MOST_FLAT
+    name_ticks(axes, {at: key[1] for key, at in places.items()}, rotation=45 * many)
     for length in lengths if lengths != [None] else []:
         there = [at for key, at in places.items() if key[0] == length]
         axes.text(
             sum(there) / len(there),
-            -0.22 if len(keys) > 6 else -0.14,  # noqa: PLR2004
+            -0.22 if many else -0.14,
             f"{length} tokens",
             ha="center",
             va="top",
@@ -122,17 +125,15 @@ def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
     axes = figure.subplots()
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
     names = list(dict.fromkeys(row["dataflow"] for row in rows))
-    for dataflow, style in looks(names).items():
-        by_length = {
-            row["seq_len"]: row["bytes_per_second"] for row in rows if row["dataflow"] == dataflow
-        }
-        values = [by_length.get(length) for length in lengths]
-        rates = [float("nan") if value is None else value / _GIGA for value in values]
-        axes.plot(range(len(lengths)), rates, **style.line_look, label=dataflow)
-        for at, value in enumerate(values):
-            if value is None:
-                axes.plot(at, 0.02, "x", color=style.colour, transform=axes.get_xaxis_transform())
-    axes.set_xticks(range(len(lengths)), ["" if n is None else f"{n:,}" for n in lengths])
+    points = [
+        (row["dataflow"], lengths.index(row["seq_len"]), row["bytes_per_second"]) for row in rows
+    ]
+    draw_lines(axes, ((name, at, rate and rate / _GIGA) for name, at, rate in points), names)
+    for name, at, rate in points:
+        if rate is None:
+            colour = looks(names)[name].colour
+            axes.plot(at, 0.02, "x", color=colour, transform=axes.get_xaxis_transform())
+    name_ticks(axes, {at: "" if n is None else f"{n:,}" for at, n in enumerate(lengths)})
     axes.set_xlim(-0.3, len(lengths) - 0.7)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("sequence length (tokens); x: no bandwidth is enough")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from simaccel.report.figures.facets import (
     draw_panels,
     label_axis,
     name_points,
+    name_ticks,
     scale_axis,
 )
 from simaccel.report.figures.style import (
@@ -29,7 +30,7 @@ from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figures import FRONTIER, objective_of
 from simaccel.study.points import StudyRow
 
-_LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
+_EDGE: Final = {"edgecolors": LIMIT_COLOUR, "linewidths": 0.4}
 _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
@@ -61,6 +62,15 @@ def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
     return _draw_pairs(explored, list(combinations(FRONTIER, 2)), title, 4.4)
 
 
+_KINDS: Final[Mapping[str, dict[str, Any]]] = {
+    "outside the limits": {"s": 7, "color": "#DDDDDD", "linewidths": 0},
+    "within the limits": {"s": 7, "color": "#999999", "linewidths": 0},
+    "frontier": {"s": 14, "color": SERIES_COLOURS[1], **_EDGE, "zorder": 3},
+    "best": {"s": 30, "marker": "*", "color": SERIES_COLOURS[5], **_EDGE, "zorder": 4},
+}
+"""Looks of designs; those on the frontier are drawn above themselves."""
+
+
 def _draw_pairs(
     explored: ExploredDesigns, pairs: Sequence[tuple[str, str]], title: str, inches: float
 ) -> Figure:
@@ -68,7 +78,6 @@ def _draw_pairs(
     panels = draw_panels(figure, len(pairs), _ACROSS)
     for ax, (x, y) in zip(panels, pairs, strict=True):
         _scatter(ax, explored, x, y)
-        _draw_on(ax, [point for point in explored.rows if point.frontier], x, y)
         label_axis(ax.xaxis, x, *ax.dataLim.intervalx)
         label_axis(ax.yaxis, y, *ax.dataLim.intervaly)
     draw_legend(figure, panels, 4)
@@ -79,32 +88,15 @@ def _draw_pairs(
 
 
 def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
-    """Draw all designs, those outside the limits lighter."""
-    for within, colour, label in (
-        (False, "#DDDDDD", "outside the limits"),
-        (True, _GREY, "within the limits"),
-    ):
-        some = [one.figures or {} for one in _drawable_points(explored) if one.within is within]
-        if some:
-            xs, ys = ([_value(one, name) for one in some] for name in (x, y))
-            ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
-
-
-def _draw_on(ax: Axes, points: Sequence[StudyRow], x: str, y: str) -> None:
-    """Draw the frontier, the best marked."""
-    for point in points:
-        figures = point.figures or {}
-        ax.scatter(
-            [_value(figures, x)],
-            [_value(figures, y)],
-            s=30 if point.best else 14,
-            marker="*" if point.best else "o",
-            color=SERIES_COLOURS[5] if point.best else _ON,
-            edgecolors=LIMIT_COLOUR,
-            linewidths=0.4,
-            zorder=4 if point.best else 3,
-            label="best" if point.best else "frontier",
-        )
+    """Draw all designs by their kind."""
+    points = _drawable_points(explored)
+    kinds = [[one for one in points if one.within is within] for within in (False, True)]
+    on = [one for one in points if one.frontier]
+    kinds += [[one for one in on if one.best is best] for best in (False, True)]
+    for kind, (label, look) in zip(kinds, _KINDS.items(), strict=True):
+        if kind:
+            xs, ys = ([_value(one.figures or {}, name) for one in kind] for name in (x, y))
+            ax.scatter(xs, ys, **look, label=label)
 
 
 def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
@@ -170,9 +162,8 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
                 markersize=3,
                 label=label,
             )
-    every = max(1, -(-len(settings) // _MOST_TICKS))
-    ticks = range(0, len(settings), every)
-    ax.set_xticks(list(ticks), [settings[at].text for at in ticks], rotation=30, ha="right")
+    texts = {at: setting.text for at, setting in enumerate(settings)}
+    name_ticks(ax, texts, _MOST_TICKS, rotation=30, ha="right")
     ax.set_xlabel(settings[0].axis.label)
     ax.grid(visible=True)
     low, high = ax.dataLim.intervaly

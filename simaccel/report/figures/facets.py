@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -94,6 +95,38 @@ def draw_panels(figure: FigureBase, count: int, most: int, *, sharey: bool = Fal
     for axes in every[:count]:
         axes.grid(visible=True)
     return every[:count]
+
+
+def draw_lines(
+    axes: Axes, points: Iterable[tuple[str, float, float | None]], names: Iterable[str]
+) -> None:
+    """Draw a line with markers for each name through its points (name, x, y); None is a gap.
+
+    ``names``: of all lines of the figure.
+    """
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, x, y in points:
+        lines.setdefault(name, []).append((x, math.nan if y is None else y))
+    look = looks(names)
+    for name, line in lines.items():
+        xs, ys = zip(*sorted(line, key=itemgetter(0)), strict=True)
+        axes.plot(xs, ys, **look[name].line_look, label=name)
+
+
+def name_ticks(
+    axes: Axes,
+    texts: Mapping[int, str] | Mapping[float, str],
+    most: int = 1000,
+    *,
+    log: bool = False,
+    **how: Any,  # noqa: ANN401 - of matplotlib
+) -> None:
+    """Write texts at places below an axis, of more than ``most`` evenly spaced ones."""
+    if log:
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+    shown = list(texts.items())[:: max(1, math.ceil(len(texts) / most))]
+    axes.set_xticks([at for at, _ in shown], [text for _, text in shown], **how)
 
 
 def draw_stacks(

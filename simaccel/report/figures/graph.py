@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 from networkx import DiGraph, topological_generations
@@ -77,42 +75,26 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
         axes.set(xlim=(band.left, band.left + band.width), ylim=(top - height, top))
         axes.set_axis_off()
         _draw_edges(axes, workload, graph, places, band)
-        for row in band.rows:
-            for name in row:
-                _draw_box(axes, workload, workload.operator(name), places[name], colours)
+        for name in band.row_of:
+            _draw_box(axes, workload, workload.operator(name), places[name], colours)
     repeat = f", {workload.repeat} x the layer" if workload.repeat > 1 else ""
     count = f"{len(workload.operators)} operators{repeat}"
     panels[0].set_title(f"{workload.name}: {count}, {_short(workload.macs)} MACs")
     return figure
 
 
-@dataclass(frozen=True)
 class _Band:
-    """Rows that stand in one band, the edges between operators, and the size in inches."""
+    """Rows that stand in one band: the row of each operator, and the size in inches.
 
-    rows: Sequence[Sequence[str]]
-    graph: DiGraph[str]
+    ``passing``: the edges of its arrows that pass rows, each of which has a lane.
+    """
 
-    @cached_property
-    def row_of(self) -> dict[str, int]:
-        """The row of each operator in it."""
-        return {name: at for at, row in enumerate(self.rows) for name in row}
-
-    def passes(self, start: str, end: str) -> bool:
-        """Whether an arrow inside the band passes rows."""
-        inside = start in self.row_of and end in self.row_of
-        return inside and self.row_of[end] - self.row_of[start] > 1
-
-    @property
-    def left(self) -> float:
-        """Left end."""
-        return -max(map(len, self.rows)) * _COLUMN_INCHES / 2
-
-    @property
-    def width(self) -> float:
-        """Width, with a lane for each arrow that passes rows."""
-        lanes = 2 + sum(self.passes(*edge) for edge in self.graph.edges)
-        return -2 * self.left + _LANE_INCHES * lanes
+    def __init__(self, rows: Sequence[Sequence[str]], graph: DiGraph[str]) -> None:
+        self.row_of = {name: at for at, row in enumerate(rows) for name in row}
+        inside = ((a, b) for a, b in graph.edges if a in self.row_of and b in self.row_of)
+        self.passing = {(a, b) for a, b in inside if self.row_of[b] - self.row_of[a] > 1}
+        self.left = -max(map(len, rows)) * _COLUMN_INCHES / 2
+        self.width = -2 * self.left + _LANE_INCHES * (2 + len(self.passing))
 
 
 def _graph(workload: Workload) -> DiGraph[str]:
@@ -146,7 +128,7 @@ def _draw_edges(
             start, tensor = places[made], workload.operator(made).output.tensor
             if made not in band.row_of:
                 stubs.append(short_name(tensor, 12))
-            elif band.passes(made, name):
+            elif (made, name) in band.passing:
                 lane += _LANE_INCHES
                 _draw_detour(axes, start, end, lane)
             else:

@@ -1,30 +1,37 @@
-"""Figures of fronts and of bounds.
+"""Figures of fronts and bounds, of a directives' design space, and of searches.
 
 A front is a step a dataflow (FLAT, Kao et al., ASPLOS 2023, Fig. 14); of a bound the ski-slope, the
 mesa of operational intensity and that of performance are drawn (Huang et al., *Mind the Gap*, ISCA
-2024, figures 1, 8 and 9).
+2024, figures 1, 8 and 9). The design space is MAESTRO's (Kwon et al., MICRO 2019, Fig. 13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from simaccel.report.bounds import BoundReport
-from simaccel.report.figures.axes import freeze_layout
+import numpy as np
+
+from simaccel.report.figures.axes import freeze_layout, wrap_text
 from simaccel.report.figures.facets import Place, draw_legend, label_axis, looks, name_points
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     SERIES_COLOURS,
+    SERIES_MARKERS,
     SINGLE_COLUMN_INCHES,
+    SMALL_POINTS,
     Axes,
     Figure,
     new_figure,
 )
-from simaccel.report.pareto import FrontRow
 from simaccel.report.units import bytes_text, figure_text
 from simaccel.study.figure_table import FIGURES
+
+if TYPE_CHECKING:
+    from simaccel.report.bounds import BoundReport
+    from simaccel.report.pareto import FrontRow
+    from simaccel.study.directed import DirectedDesigns
 
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
@@ -114,3 +121,95 @@ def _mark_buffers(axes: Axes, report: BoundReport) -> None:
     if report.room is not None:
         label = f"buffer of {bytes_text(report.room)}"
         axes.axvline(report.room, color=SERIES_COLOURS[2], linewidth=0.8, label=label)
+
+
+MOST_POINTS: Final = 20_000
+"""Most designs drawn; of more, evenly spaced ones."""
+_DESIGNS_LOG_RATIO: Final = 8
+
+
+def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
+    """Draw the designs within the limits, coloured by PEs, and the best by each objective.
+
+    Call it inside ``style()``.
+    """
+    designs = directed_designs.designs
+    places = np.nonzero(designs.is_valid)
+    every = max(1, -(-len(places[0]) // MOST_POINTS))
+    points = designs.columns(tuple(at[::every] for at in places))
+    note = f" (one of {every:,} drawn)" if every > 1 else ""
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8, title + note)
+    panels = figure.subplots(1, 2, sharey=True)
+    n_bytes = points["pes"] * points["l1_bytes"] + points["l2_bytes"]
+    shown = None
+    for axes, xs, label in zip(
+        panels, (points["area_um2"] / 1e6, n_bytes), ("area (mm2)", "all L1 and L2"), strict=True
+    ):
+        shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
+        axes.set_xlabel(label)
+        axes.grid(visible=True)
+    if n_bytes.min() * _DESIGNS_LOG_RATIO <= n_bytes.max():
+        panels[1].set_xscale("log", base=2)
+    panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
+    first = [best for best in directed_designs.best if best.rank == 1]
+    for number, best in enumerate(first):
+        design = best.design
+        where = design.area_um2 / 1e6, design.buffer_bytes
+        for axes, x in zip(panels, where, strict=True):
+            axes.plot(
+                x,
+                design.throughput,
+                SERIES_MARKERS[number],
+                markersize=9 - 2 * number,
+                markerfacecolor="none",
+                markeredgecolor=(SERIES_COLOURS[5], LIMIT_COLOUR, SERIES_COLOURS[3])[number],
+                label=f"best by {best.objective}",
+            )
+    panels[0].set_ylabel("MACs per cycle")
+    if shown is not None:
+        figure.colorbar(shown, ax=panels, label="PEs")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+_CURVES_WIDTH, _CURVES_HEIGHT = 3.3, 2.4
+_LABELS_INCHES: Final = 0.6
+"""Width left of the axes, at which the title begins."""
+_MOST_LINEAR: Final = 3
+"""Largest ratio of objectives with a linear axis."""
+_MOST_NAMED: Final = 8
+"""Most curves with names; if there are more, all are grey."""
+Searched = tuple[str, tuple[tuple[int, float], ...], int]
+"""Name of a search, (mappings, objective) of its improvements, and all its mappings."""
+
+
+def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -> Figure:
+    """Draw the objective of each search as steps, relative to its final value.
+
+    Operators of one shape are searched once and share a curve.
+    """
+    figure = new_figure(_CURVES_WIDTH, _CURVES_HEIGHT)
+    axes = figure.subplots()
+    curves: dict[tuple[tuple[int, float], ...], tuple[str, int]] = {}
+    for name, curve, count in searched:
+        if curve:
+            curves.setdefault(curve, (name, count))
+    few = len(curves) <= _MOST_NAMED
+    for at, (curve, (name, count)) in enumerate(curves.items()):
+        counts = [*(n for n, _ in curve), max(count, curve[-1][0])]
+        values = [value / curve[-1][1] for _, value in (*curve, curve[-1])]
+        colour = SERIES_COLOURS[at % len(SERIES_COLOURS)] if few else "grey"
+        axes.step(counts, values, where="post", color=colour, label=name if few else None)
+    axes.set(xscale="log")
+    most = max((curve[0][1] / curve[-1][1] for curve in curves), default=1.0)
+    if most > _MOST_LINEAR:
+        axes.set(yscale="log")
+    else:
+        axes.ticklabel_format(axis="y", useOffset=False)
+    axes.set_title(wrap_text(title, _CURVES_WIDTH - _LABELS_INCHES), fontsize=SMALL_POINTS)
+    axes.set_xlabel("mappings run")
+    name = "EDP" if objective == "edp" else objective
+    axes.set_ylabel(f"best {name} so far / final")
+    if few:
+        axes.legend(frameon=False)
+    return figure

@@ -6,8 +6,7 @@ against buffer size, one line per dataflow.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +18,15 @@ from simaccel.report.figures.comparison import (
     causes_of,
     legend_of,
 )
-from simaccel.report.figures.facets import SeriesStyle, draw_legend, draw_panels, draw_stacks, looks
+from simaccel.report.figures.facets import (
+    SeriesStyle,
+    draw_legend,
+    draw_lines,
+    draw_panels,
+    draw_stacks,
+    looks,
+    name_ticks,
+)
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -77,7 +84,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     upper, *middle, lower = figure.subfigures(
         len(parts), 1, squeeze=False, height_ratios=parts
     ).flat
-    _draw_lines(upper, panels, looks(names))
+    _draw_lines(upper, panels, names)
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
     for panel_figure in middle:
         _draw_moved(panel_figure, panels, looks(names), slopes or {})
@@ -109,29 +116,35 @@ def _in_order(rows: Sequence[StudyRow]) -> list[StudyRow]:
     return sorted(rows, key=lambda row: _point(row).place)
 
 
-def _places(points: Iterable[Setting]) -> list[float]:
-    """Return where points lie: at their values, or in a row where two have the same."""
-    places = [point.place for point in points]
-    return places if len(set(places)) == len(places) else list(range(len(places)))
+def _places(rows: Sequence[StudyRow]) -> dict[str, float]:
+    """Return where points lie, by text: at their values, or in a row where two have the same."""
+    points = {_point(row).text: _point(row).place for row in _in_order(rows)}
+    if len(set(points.values())) == len(points):
+        return points
+    return {text: at for at, text in enumerate(points)}
 
 
 def _draw_lines(
     upper: SubFigure,
     panels: dict[str, list[StudyRow]],
-    look: dict[str, SeriesStyle],
+    names: Sequence[str],
 ) -> None:
     across = min(_ACROSS, len(panels))
     grid = draw_panels(upper, len(panels), _ACROSS, sharey=True)
     every = [row for rows in panels.values() for row in rows]
     strips = _strips(every)
     for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
-        for name, style in look.items():
-            line = _in_order([row for row in rows if row.dataflow == name])
-            shares = [100 * row.result["utilisation"] if row.result else _NAN for row in line]
-            axes.plot(_places(map(_point, line)), shares, **style.line_look, label=name)
+        places = _places(rows)
+        points = ((row, places[_point(row).text]) for row in rows)
+        shares = (
+            (row.dataflow, at, 100 * row.result["utilisation"] if row.result else None)
+            for row, at in points
+        )
+        draw_lines(axes, shares, names)
         _draw_failures(axes, rows, strips)
-        first = [row for row in rows if row.dataflow == rows[0].dataflow]
-        _set_ticks(axes, [_point(row) for row in _in_order(first)], _MOST_TICKS // across)
+        log = _axis(rows).log and min(places.values()) > 0
+        texts = {at: text for text, at in places.items()}
+        name_ticks(axes, texts, _MOST_TICKS // across, log=log)
         axes.set_title(panel)
         axes.set_xlabel(_axis(rows).label)
         axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
@@ -162,10 +175,10 @@ def _strips(rows: Sequence[StudyRow]) -> dict[str, float]:
 
 
 def _draw_failures(axes: Axes, rows: Sequence[StudyRow], strips: dict[str, float]) -> None:
+    places = _places(rows)
     for name, height in strips.items():
-        line = _in_order([row for row in rows if row.dataflow == name])
-        places = _places(map(_point, line))
-        fails = [place for place, row in zip(places, line, strict=True) if row.result is None]
+        failed = (row for row in rows if row.dataflow == name and row.result is None)
+        fails = [places[_point(row).text] for row in failed]
         axes.plot(
             fails,
             [height] * len(fails),
@@ -178,20 +191,6 @@ def _draw_failures(axes: Axes, rows: Sequence[StudyRow], strips: dict[str, float
         )
     if strips:
         axes.axhline(0, color=LIMIT_COLOUR, linewidth=0.6)
-
-
-def _set_ticks(axes: Axes, points: Sequence[Setting], most: int) -> None:
-    """Put the texts of points, as many as have room, where the points lie."""
-    places = _places(points)
-    if points[0].axis.log and places[0] > 0:
-        axes.set_xscale("log", base=2)
-        axes.minorticks_off()
-    shown = range(0, len(points), _tick_step(len(points), most))
-    axes.set_xticks([places[i] for i in shown], [points[i].text for i in shown])
-
-
-def _tick_step(count: int, most: int) -> int:
-    return max(1, math.ceil(count / most))
 
 
 def _draw_stacks(
@@ -226,8 +225,7 @@ def _draw_stack(
         axes.vlines(edges[1:-1], 0, 100, color="white", linewidth=2.0)
     useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
     axes.hlines(useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label=FILLED)
-    shown = range(0, len(rows), _tick_step(len(rows), most_ticks))
-    axes.set_xticks(list(shown), [_point(rows[i]).text for i in shown])
+    name_ticks(axes, {at: _point(row).text for at, row in enumerate(rows)}, most_ticks)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 100)
 

@@ -37,37 +37,24 @@ _FRAME_INCHES: Final = 0.4
 
 
 @dataclass(frozen=True)
-class EngineLane:
-    """One engine: by cause, the first cycle and the number of cycles of each bar."""
-
-    name: str
-    bars: Mapping[str, Cycles]
-
-
-@dataclass(frozen=True)
 class Timeline:
-    """The bars in a window, clipped to it."""
+    """The bars in a window, clipped to it.
+
+    ``lanes``: by engine and cause, the first cycle and the number of cycles of each bar.
+    """
 
     start: int
     end: int
-    lanes: tuple[EngineLane, ...]
-
-    @property
-    def causes(self) -> list[str]:
-        """Causes that occur, in legend order."""
-        return in_order({cause for lane in self.lanes for cause in lane.bars})
+    lanes: Mapping[str, Mapping[str, Cycles]]
 
     def shares(self) -> dict[str, float]:
-        """Return the largest share of a lane that each cause has."""
-        cycles = self.end - self.start
-        return {
-            cause: max(
-                float(lane.bars[cause][:, 1].sum()) / cycles
-                for lane in self.lanes
-                if cause in lane.bars
-            )
-            for cause in self.causes
-        }
+        """Return the largest share of a lane that each cause has, in legend order."""
+        most: dict[str, float] = {}
+        for lane in self.lanes.values():
+            for cause, bars in lane.items():
+                share = float(bars[:, 1].sum()) / (self.end - self.start)
+                most[cause] = max(share, most.get(cause, 0.0))
+        return {cause: most[cause] for cause in in_order(most)}
 
 
 @dataclass(frozen=True)
@@ -86,18 +73,11 @@ class BinnedTimeline:
         """Cycle after the window."""
         return int(self.utilisation.edges[-1])
 
-    @property
-    def causes(self) -> list[str]:
-        """Causes that occur, in legend order."""
-        occurs = self.utilisation.cycles.any(axis=(0, 2))
-        return in_order(np.array(self.utilisation.causes)[occurs].tolist())
-
     def shares(self) -> dict[str, float]:
-        """Return the largest share of a lane that each cause has."""
+        """Return the largest share of a lane that each cause has, in legend order."""
         parts = self.utilisation.cycles.sum(axis=2) / (self.end - self.start)
-        largest = parts.max(axis=0)
-        names = self.utilisation.causes
-        return {cause: float(largest[list(names).index(cause)]) for cause in self.causes}
+        most = dict(zip(self.utilisation.causes, parts.max(axis=0).tolist(), strict=True))
+        return {cause: most[cause] for cause in in_order(c for c, n in most.items() if n)}
 
 
 def timeline(
@@ -107,7 +87,7 @@ def timeline(
 
     At most ``most_bars`` events of an engine are expanded.
     """
-    lanes = []
+    lanes = {}
     for engine in trace.engines:
         try:
             events = trace.events(start, end, engine, at_most=most_bars)
@@ -116,8 +96,8 @@ def timeline(
         first = np.maximum(events["start"], start)
         bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
         causes = np.array(trace.tables["causes"])[events["cause"]]
-        lanes.append(EngineLane(engine, {str(c): bars[causes == c] for c in np.unique(causes)}))
-    return Timeline(start, end, tuple(lanes))
+        lanes[engine] = {str(c): bars[causes == c] for c in np.unique(causes)}
+    return Timeline(start, end, lanes)
 
 
 def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
@@ -128,8 +108,7 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     run = None
     if (window.start, window.end) != (0, trace.cycles):
         run = BinnedTimeline(trace.utilisation(bins=BINS))
-    shares = drawn.shares()
-    seen = [cause for cause in drawn.causes if shares[cause] >= _LEAST_EXPLAINED]
+    seen = [cause for cause, share in drawn.shares().items() if share >= _LEAST_EXPLAINED]
     return Panel(
         f"Engines{means}, {part_text(trace, window.start, window.end)}{_period_text(window)}",
         _FRAME_INCHES + _LANE_INCHES * len(trace.engines) + (_STRIP_INCHES if run else 0.0),
@@ -183,7 +162,7 @@ def _draw_strip(axes: Axes, run: BinnedTimeline, window: CycleWindow) -> None:
 def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
     """Draw lanes from top to bottom; the x axis counts from the window's start."""
     if isinstance(drawn, Timeline):
-        names = [lane.name for lane in drawn.lanes]
+        names = list(drawn.lanes)
         _draw_bars(axes, drawn)
     else:
         names = list(drawn.utilisation.engines)
@@ -199,14 +178,14 @@ def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
 def _draw_bars(axes: Axes, drawn: Timeline) -> None:
     """Draw all bars; those too narrow for it have no hatch, which would hide their colour."""
     least = _LEAST_HATCHED_INCHES / width_inches(axes) * (drawn.end - drawn.start)
-    for at, lane in enumerate(drawn.lanes):
+    for at, lane in enumerate(drawn.lanes.values()):
         place = (at - _LANE_HEIGHT / 2, _LANE_HEIGHT)
         # Viewers of vector files leave a hairline between neighbours; below it is what there is
         # most of, not white.
-        most = max(in_order(lane.bars), key=lambda cause: int(lane.bars[cause][:, 1].sum()))
+        most = max(in_order(lane), key=lambda cause: int(lane[cause][:, 1].sum()))
         axes.barh(at, drawn.end - drawn.start, _LANE_HEIGHT, color=look(most)["facecolor"])
-        for cause in in_order(lane.bars):
-            bars = lane.bars[cause] - (drawn.start, 0)
+        for cause in in_order(lane):
+            bars = lane[cause] - (drawn.start, 0)
             wide = bars[:, 1] >= least
             for drawn_bars, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
                 if len(drawn_bars):
@@ -221,7 +200,7 @@ def _draw_lane(axes: Axes, drawn: BinnedTimeline, engine: str, at: int) -> None:
     edges = cycles.edges - drawn.start
     below = np.zeros(len(edges) - 1)
     bottom = at + _LANE_HEIGHT / 2
-    for cause in drawn.causes:
+    for cause in drawn.shares():
         share = cycles.share(engine, cause)
         if not share.any():
             continue

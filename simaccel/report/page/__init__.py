@@ -1,4 +1,7 @@
-"""A trace as one self-contained HTML page: no network, no library, no server."""
+"""A trace as one self-contained HTML page: no network, no library, no server.
+
+The page shows a document of plain data, in proportion to the stored rows.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,20 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simaccel.files.targets import require_target, writing_text
-from simaccel.report.page.data import document, timeline
-from simaccel.trace import TraceReader
+from simaccel.hardware.chips import LINK_CHANNEL
+from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
+from simaccel.report.page.loops import TreeLine, Work, loop_tree
+from simaccel.report.page.tree import ActivityTable, RepeatedBody, Tree, lane_tree
+from simaccel.report.results import dram_text
+from simaccel.report.titles import experiment_title
+from simaccel.report.units import energy_text, short_share_text
+from simaccel.study.figure_table import total_of
+from simaccel.trace import TraceError, TraceReader
+from simaccel.trace.schema import CAUSES
+from simaccel.trace.series import limits_of
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 
@@ -54,3 +66,159 @@ def write_page(
 
 def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+MAX_CYCLES: Final = 2**53
+"""Largest integer that a JavaScript number represents exactly."""
+MAX_ROWS: Final = 4_000_000
+"""Most stored rows; more make a page of over 30 MB, which browsers open slowly."""
+
+_MOST_PICOJOULES: Final = 1e30
+
+
+def document(trace: TraceReader) -> dict[str, Any]:
+    """Return the page's document: the run, its lanes, and the loop tree, or why there is none.
+
+    Raises:
+        TraceError: the rows don't tile the run, the header does not tell what ran, or the run
+            is too long or has too many rows for a page.
+
+    """
+    missing = trace.unreadable()
+    places = [] if missing else [vars(place) for place in loops(trace)]
+    return {**run_facts(trace), **timeline(trace), "loops": places, "no_loops": missing}
+
+
+def run_facts(trace: TraceReader) -> dict[str, Any]:
+    """Return what ran, and the most that each channel moves in a cycle.
+
+    Raises:
+        TraceError: the header does not tell.
+
+    """
+    accelerator = trace.accelerator()
+    limits = limits_of(accelerator)
+    for name, backing in accelerator.every_backing.items():
+        whole, parts = limits.pop(name), backing.dram.channels
+        limits |= {f"{name}{at}": whole and whole / parts for at in range(parts)}
+    pod = accelerator.pod
+    links = limits.pop(LINK_CHANNEL)
+    limits |= {name: links and links / len(pod.channels) for name in pod.channels}
+    return {
+        "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
+        "version": trace.header.version,
+        "clock_hz": accelerator.clock_hz,
+        "utilisation": trace.figures.get("utilisation"),
+        "energy": _energy(trace.figures.get("energy_pj")),
+        "dram": _dram(trace.figures),
+        "limits": {name: limits.get(name) for name in trace.channels},
+    }
+
+
+def _energy(by_level: object) -> str | None:
+    """Write the energy and the share of each level, if the trace has figures of them."""
+    energies = list(by_level.values()) if isinstance(by_level, dict) else []
+    if not all(isinstance(n, int | float) and 0 <= n <= _MOST_PICOJOULES for n in energies):
+        return None
+    total = sum(energies)
+    if not isinstance(by_level, dict) or not total:
+        return None
+    largest = sorted(by_level.items(), key=lambda one: -one[1])
+    shares = ", ".join(f"{name} {short_share_text(n / total)}" for name, n in largest if n > 0)
+    return f"{energy_text(total)} ({shares})"
+
+
+def _dram(figures: dict[str, Any]) -> str:
+    """Return what a run moves with DRAM and has to; nothing of traces that don't know."""
+    bound, moved = figures.get("dram_bound"), figures.get("bytes", {}).get("dram", {})
+    if not bound:
+        return ""
+    renamed = {"bound_bytes": bound.get("least_bytes"), **bound}  # as traces before had it
+    return dram_text(total_of(moved), renamed)
+
+
+def timeline(trace: TraceReader) -> dict[str, Any]:
+    """Return the rows in the form that the page shows.
+
+    Raises:
+        TraceError: as for ``document``, the header apart.
+
+    """
+    require_small(trace)
+    trace.check()
+    activities = ActivityTable()
+    lanes = [
+        {"name": name, "kind": kind, "tree": _plain(lane_tree(trace.track(name), activities))}
+        for name, kind in trace.lanes.items()
+    ]
+    return {
+        "cycles": trace.cycles,
+        "partial": trace.partial,
+        "stored_rows": trace.n_rows,
+        "causes": [
+            {"name": name, "label": CAUSE_LABELS[name], "colour": CAUSE_COLOURS[name][0]}
+            for name in CAUSES
+        ],
+        "tiles": trace.tables["tiles"],
+        "kinds": trace.tables["kinds"],
+        "holders": trace.tables["lanes"],
+        "activities": [list(activity) for activity in activities],
+        "sites": {site: [s.operator, s.command] for site, s in trace.header.sites.items()},
+        "lanes": lanes,
+    }
+
+
+def loops(trace: TraceReader) -> list[TreeLine]:
+    """Return the program's operators, loops and commands, with their cycles.
+
+    Raises:
+        TraceError: the program can't be read or is not that of the rows.
+
+    """
+    program, sites = trace.program(), trace.header.sites
+    try:
+        return loop_tree(program, sites, engine_works(trace), complete=not trace.partial)
+    except ValueError as error:
+        problem = f"damaged: header/program: {error}"
+        raise TraceError(trace.path, problem, "the program whose run the trace holds") from None
+
+
+def engine_works(trace: TraceReader) -> dict[str, Work]:
+    """Return the work of each engine by site."""
+    activities = ActivityTable()
+    trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
+    causes, sites = activities.column("cause"), activities.column("site")
+    return {name: Work(tree, causes, sites) for name, tree in trees.items()}
+
+
+def require_small(trace: TraceReader) -> None:
+    """Refuse a trace that is too large for a page, by its counts alone.
+
+    Raises:
+        TraceError: it has no cycle, too many, or too many rows; says what to do instead.
+
+    """
+    if trace.cycles == 0:
+        raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")
+    if trace.cycles > MAX_CYCLES:
+        problem = f"has {trace.cycles} cycles, which a browser can't count exactly"
+        raise TraceError(trace.path, problem, f"up to {MAX_CYCLES} cycles in a page")
+    if trace.n_rows > MAX_ROWS:
+        problem = f"has {trace.n_rows} stored rows"
+        allowed = (
+            f"up to {MAX_ROWS} stored rows in a page; for a window of cycles, `simaccel trace plot`"
+            " or `simaccel trace export --format perfetto` with --from and --to"
+        )
+        raise TraceError(trace.path, problem, allowed)
+
+
+def _plain(tree: Tree) -> list[dict[str, Any]]:
+    """Write a tree with lists: rows as {n: lengths, a: activities, v: cycles of service if any}."""
+    plain: list[dict[str, Any]] = []
+    for node in tree:
+        if isinstance(node, RepeatedBody):
+            plain.append({"times": node.times, "body": _plain(node.body)})
+        else:
+            rows = {"n": node.lengths.tolist(), "a": node.activities.tolist()}
+            plain.append(rows | ({"v": node.served.tolist()} if node.served.any() else {}))
+    return plain

@@ -238,26 +238,24 @@ def _place(
     complete: bool,  # noqa: FBT001 - called in one place
 ) -> TreeLine:
     """Measure a line; ``own`` are the sites in the cycles of an operator."""
-    if own is None:
-        cycles = {lane: sum(work.cycles[site] for site in sites) for lane, work in works.items()}
-        lane = (
-            ARRAY if cycles.get(ARRAY) else max(cycles, key=lambda name: cycles[name], default="")
-        )
-        busy = sum(works[lane].busy[site] for site in sites) if lane else 0
-    else:
-        cycles = {lane: sum(work.within[site] for site in own) for lane, work in works.items()}
-        lane = max(cycles, key=lambda name: (cycles[name], name == ARRAY), default="")
-        busy = sum(works[lane].busy_within[site] for site in own) if lane else 0
-    is_used = bool(lane and cycles[lane])
-    window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
+    counts = {
+        lane: (work.cycles, work.busy) if own is None else (work.within, work.busy_within)
+        for lane, work in works.items()
+    }
+    counted = sites if own is None else own
+    cycles = {lane: sum(total[site] for site in counted) for lane, (total, _) in counts.items()}
+    lane = max(cycles, key=lambda name: (cycles[name], name == ARRAY), default="")
+    lane = ARRAY if own is None and cycles.get(ARRAY) else lane
+    lane = lane if lane and cycles[lane] else ""
+    window, exact = _window(line, sites, works, cycles) if complete and lane else (None, False)
     return TreeLine(
         text=line.text,
         kind=line.kind,
         depth=line.depth,
         site=sites[0] if line.kind == "command" and sites else 0,
-        lane=lane if is_used else "",
-        cycles=cycles[lane] if is_used else 0,
-        busy=busy if is_used else 0,
+        lane=lane,
+        cycles=cycles[lane] if lane else 0,
+        busy=sum(counts[lane][1][site] for site in counted) if lane else 0,
         executions=prod(line.trips),
         window=window,
         exact=exact,

@@ -29,7 +29,6 @@ from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.report.figures.timeline import (
     BINS,
     BinnedTimeline,
-    EngineLane,
     Timeline,
     draw_timeline,
     timeline,
@@ -49,16 +48,16 @@ def test_bars_paint_every_cycle_as_the_events_do(trace: TraceReader) -> None:
     start, end = window_of(trace)
     drawn = timeline(trace, start, end)
     assert isinstance(drawn, Timeline)
-    assert [lane.name for lane in drawn.lanes] == list(trace.engines)
-    for lane in drawn.lanes:
+    assert list(drawn.lanes) == list(trace.engines)
+    for name, lane in drawn.lanes.items():
         found = np.full(end - start, -1)
-        for cause, bars in lane.bars.items():
+        for cause, bars in lane.items():
             for first, length in bars:
                 assert length > 0
                 found[first - start : first - start + length] = trace.tables["causes"].index(cause)
-        np.testing.assert_array_equal(found, painted(trace, start, end, lane.name))
-        n_bars = sum(map(len, lane.bars.values()))
-        assert n_bars == len(trace.events(start, end, lane.name))
+        np.testing.assert_array_equal(found, painted(trace, start, end, name))
+        n_bars = sum(map(len, lane.values()))
+        assert n_bars == len(trace.events(start, end, name))
 
 
 def bars_of(axes: Axes) -> set[tuple[str, int, int, str]]:
@@ -103,7 +102,7 @@ def test_a_lane_lies_on_the_colour_that_it_has_most_of() -> None:
     more = {"busy": np.array([[0, 39], [90, 10]]), "sfu": np.array([[39, 51]])}
     with style():
         axes = new_figure(7, 3).subplots()
-        draw_timeline(axes, Timeline(0, 100, (EngineLane("array", even), EngineLane("dma", more))))
+        draw_timeline(axes, Timeline(0, 100, {"array": even, "dma": more}))
     bars = [one for one in axes.patches if isinstance(one, Rectangle)]
     below = [(one.get_x(), one.get_width(), to_hex(one.get_facecolor())) for one in bars]
     shades = [CAUSE_COLOURS[cause][0].lower() for cause in ("busy", "sfu")]
@@ -115,7 +114,7 @@ def test_narrow_bars_have_no_hatch() -> None:
     waits = {"sfu": np.array([[100, 9], [200, 10], [300, 500]])}
     with style():
         axes = new_figure(7, 3).subplots()
-        draw_timeline(axes, Timeline(0, 3500, (EngineLane("array", waits),)))
+        draw_timeline(axes, Timeline(0, 3500, {"array": waits}))
     hatched, plain = axes.collections
     assert hatched.get_hatch() == CAUSE_COLOURS["sfu"][1]
     assert not plain.get_hatch()
@@ -178,7 +177,7 @@ def test_a_long_run_is_bins_and_expands_nothing(edge: TraceReader) -> None:
     array = drawn.utilisation.cycles[edge.engines.index("array")]
     busy = array[edge.tables["causes"].index("busy")].sum()
     assert busy == edge.totals["array"].busy
-    assert drawn.causes[0] == "busy"
+    assert next(iter(drawn.shares())) == "busy"
 
 
 _INCHES = (6.3, 3.2)

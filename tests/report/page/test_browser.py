@@ -23,8 +23,7 @@ from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.report.figures.style import CAUSE_LABELS
-from simaccel.report.page import page_text, timeline, write_page
-from simaccel.report.page.data import loops
+from simaccel.report.page import loops, page_text, timeline, write_page
 from simaccel.study.recording import record
 from simaccel.trace import TraceReader
 from simaccel.trace.schema import KEY

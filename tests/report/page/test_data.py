@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.machine.accounts import NO_WAIT, Wait
-from simaccel.report.page import data, document, page_text, timeline
-from simaccel.report.page.data import run_facts
+from simaccel.report import page as data
+from simaccel.report.page import document, page_text, run_facts, timeline
 from simaccel.study.recording import record
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import KEY

@@ -17,7 +17,7 @@ from simaccel.diagnosis.stalls import diagnose
 from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Command, Node, Operator, ProgramLoop
 from simaccel.program.text import parse_program
-from simaccel.report.page.data import engine_works, loops
+from simaccel.report.page import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree
 from simaccel.schedulers import Options
