@@ -88,7 +88,7 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
 
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
     """A rank of 33 is searched in a few sizes: optimal in the grid only."""
-    _, (account,) = _searched(gemm(m=33, k=40, n=5), "flex")
+    _, (account,) = _searched(gemm(m=33, k=2, n=3), "flex")
     assert "all its tile sizes" not in account.says
 
 
@@ -290,7 +290,7 @@ def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
         _, (account,) = _searched(workload, "flex")
         text = "optimal of all its tile sizes and orders"
         assert account.says == (f"{text}, one product at a time" if is_batch else text)
-    _, (grid,) = _searched(build("bmm", shape="H=2,M=33,K=40,N=5"), "flex")
+    _, (grid,) = _searched(build("bmm", shape="H=2,M=33,K=2,N=3"), "flex")
     assert grid.searched == "a grid of tile sizes, one product at a time"
 
 
