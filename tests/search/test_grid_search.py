@@ -125,7 +125,7 @@ def test_runs_longer_than_their_small_bounds_have_their_figures() -> None:
 
 def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
-    on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
+    on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=10, k=12, n=12)
     space = space_of(small, GEMM)
     grid = _goal(on).grid(GEMM, einsum_families(space, space.bound_operator("gemm"), on))
     bound, whole = grid.bound(capacity(on)), search(grid, _goal(on))
@@ -189,8 +189,8 @@ def test_nothing_runs_twice() -> None:
 def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
     """Two GEMMs that the array bounds: what a search may leave of each is more than it does."""
     workload = make_workload(
-        einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=18, f=20),
-        einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=18, f=20),
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=12, e=9, f=10),
+        einsum("FF2", "Y r o", "H r f", "W2 f o", r=12, o=9, f=10),
     )
     for slack, few in ((1e6, True), (0.0, False)):
         judge = Judge(_toy())
@@ -200,7 +200,7 @@ def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
 
 def test_among_about_as_fast_ones_the_one_that_moves_least_is_taken() -> None:
     """No other candidate within a tenth of the fastest takes less energy."""
-    workload, on = gemm(m=24, k=20, n=18), _toy()
+    workload, on = gemm(m=12, k=10, n=9), _toy()
     found = TreeSearch(_goal(on, tolerance=0.1)).operator_candidates(workload, "gemm")
     fast = found.fastest()
     assert fast is not None
