@@ -29,7 +29,7 @@ from tests.refusals import refusal_of
 from tests.traced import write_trace
 
 FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
-SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=3, heads=2, head_size=3, ff_size=4)
 QUEUES = {"in_queues": "per_tensor"}
 
 

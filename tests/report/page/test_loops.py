@@ -27,7 +27,7 @@ from simaccel.workload import ModelDimensions, attention, gemm
 from tests.importers.test_scalesim import SHIPPED
 from tests.trace.scripts import SCRIPTS, Script, written
 
-SMALL = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=16)
+SMALL = ModelDimensions(hidden=4, heads=2, head_size=4, ff_size=6)
 RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
