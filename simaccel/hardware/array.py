@@ -169,7 +169,7 @@ class ArraySpec(Spec):
         beside, count = [unit], unit if products is None else products
         if diagonal and is_above_one(count):
             room = grid.rows // larger(sizes[0], unit), grid.cols // larger(sizes[1], unit)
-            beside.append(larger(smaller(*room), unit))
+            beside.append(smaller(larger(smaller(*room), unit), larger(count, unit)))
         elif self.count == 1:
             return grid
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)

@@ -507,6 +507,13 @@ def test_channels_of_a_depthwise_convolution_share_the_arrays(chip: str, arrays:
         assert busy == pytest.approx(9 * 112 * 112 / arrays, rel=0.01)
 
 
+def test_few_channels_on_a_diagonal_load_few_rows() -> None:
+    """32 channels of 16 x 16: an array streams 64 of 256 pixels, longer than 32 rows take."""
+    layer = conv2d(g=32, m=1, c=1, p=16, q=16, r=3, s=3)
+    result = simulate(layer, load_accelerator("tpu_v5e"), "deployed")
+    assert result.run.engines["array"].busy == 9 * 64
+
+
 def test_heads_of_an_attention_share_no_array() -> None:
     """Their keys are no weights: a TPU v6e takes what each head alone takes."""
     on = load_accelerator("tpu_v6e")
