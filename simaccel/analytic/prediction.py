@@ -18,8 +18,8 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tile_streams import tile_streams
-from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.mapping.tree import ResidentScope
 from simaccel.workload import Workload
 
 Terms = Mapping[str, int]
@@ -168,14 +168,13 @@ def _place_groups(
 ) -> Iterator[PlacedGroup]:
     """Yield each group, evaluated with the keeps around it that live while it runs."""
     for part in mapping.body:
-        groups, around = ((part,), ()) if isinstance(part, Group) else (part.groups, part.keeps)
-        lives = () if isinstance(part, Group) else lifetimes(workload, part)
-        for at, group in enumerate(groups):
+        lives = lifetimes(workload, part) if isinstance(part, ResidentScope) else ()
+        for at, group in enumerate(part.groups):
             living = [life for life in lives if life.first <= at <= life.last]
             bits = {life.keep.tensor: life.bits for life in living}
-            cores = core_totals(workload, accelerator, group, around, bits)
+            cores = core_totals(workload, accelerator, group, part.keeps, bits)
             kept, times = sum(life.n_bytes for life in living), workload.times(group.operators[0])
-            yield PlacedGroup(workload, group, around, cores, kept, times)
+            yield PlacedGroup(workload, group, part.keeps, cores, kept, times)
 
 
 def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:

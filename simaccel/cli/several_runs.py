@@ -139,7 +139,7 @@ def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_js
     from simaccel.cli.forecast import show_forecast
     from simaccel.report.generation import cut_line, sent_line
     from simaccel.study.forecast import forecasts
-    from simaccel.study.pipeline import plan_of
+    from simaccel.study.pipeline_plan import plan_pipeline
     from simaccel.study.points import WeightedWorkload
 
     searches = [
@@ -151,7 +151,7 @@ def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_js
     ]
     lines = []
     if point.stages is not None:
-        lines = [(cut_line if "" not in phases else sent_line)(plan_of(point))]
+        lines = [(cut_line if "" not in phases else sent_line)(plan_pipeline(point))]
     show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 

@@ -205,17 +205,14 @@ class _Memory:
 class _Around:
     """Tensors kept around a group, and the operators of all groups inside."""
 
-    keeps: Sequence[Keep] = ()
-    operators: frozenset[str] = frozenset()
+    keeps: Sequence[Keep]
+    operators: frozenset[str]
 
 
 def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
     for one in mapping.body:
-        if isinstance(one, Group):
-            yield one, _Around()
-        else:
-            inside = frozenset(name for group in one.groups for name in group.operators)
-            yield from ((group, _Around(one.keeps, inside)) for group in one.groups)
+        inside = frozenset(name for group in one.groups for name in group.operators)
+        yield from ((group, _Around(one.keeps, inside)) for group in one.groups)
 
 
 class GroupLayout:

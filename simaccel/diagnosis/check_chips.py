@@ -14,12 +14,14 @@ import numpy as np
 
 from simaccel.diagnosis.check import (
     TOLERANCE,
+    Booleans,
     CheckFailedError,
     OperatorCheck,
     execute,
     expected_values,
     random_tensors,
     require_small,
+    written_elements,
 )
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
@@ -53,7 +55,9 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         made.append(values | _stored_pieces(pod, expected, chip))
         checks.append(checked)
     for exchange in pod.exchanges:
-        _exchange(exchange, made, expected[exchange.tensor], _border(workload, exchange.tensor))
+        written = written_elements(workload, exchange.tensor)
+        border = ~written & written.any()  # of a tensor that is made, what no operator makes
+        _exchange(exchange, made, expected[exchange.tensor], border)
     return tuple(_join_checks(of_chips) for of_chips in zip(*checks, strict=True))
 
 
@@ -112,17 +116,8 @@ def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(map(slice, shape))
 
 
-def _border(workload: Workload, tensor: str) -> Array:
-    """Return a mask of the elements that no operator makes: the border of a tensor that is made."""
-    makers = [one for one in workload.operators if one.output.tensor == tensor]
-    border = np.full(workload.shapes[tensor], bool(makers))
-    for one in makers:
-        border[one.output.box(one.ranks)] = False
-    return border
-
-
 def _exchange(
-    exchange: Exchange, made: list[dict[str, Array]], expected: Array, border: Array
+    exchange: Exchange, made: list[dict[str, Array]], expected: Array, border: Booleans
 ) -> None:
     """Compute what each chip receives in an exchange from what others have made, and compare it."""
     outcome = []

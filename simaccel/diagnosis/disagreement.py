@@ -68,7 +68,7 @@ class AssumptionShare:
     amount: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Disagreement:
     """Two figures of one quantity, in ``unit`` ("cycles" or "bytes"), and why they may differ.
 
@@ -106,11 +106,12 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     disagreements = _cycles("bound", "cycles", run.cycles, bound, assumed)
     shares = tuple(AssumptionShare(cause_text(cause), -n) for cause, n in by_cause.items())
     yield from (replace(disagreement, shares=shares) for disagreement in disagreements)
-    for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):
-        key = level, tensor
-        yield from _compare_counts(
-            level, tensor, run.moved.get(key, 0), predicted.moved.get(key, 0)
-        )
+    mistake = "none: both count the same loops, so this is an error in simaccel"
+    for key in sorted(run.moved.keys() | predicted.moved.keys()):
+        machine, other = run.moved.get(key, 0), predicted.moved.get(key, 0)
+        if machine != other:
+            what = f"{key[0]} bytes of {key[1]}"
+            yield Disagreement("counts", what, "bytes", machine, other, mistake)
 
 
 def against_directives(
@@ -123,14 +124,8 @@ def against_directives(
     for tensor, told in dram_bytes.items():
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
         if machine != told:
-            yield Disagreement(
-                analysis="directives",
-                what=f"DRAM bytes of {tensor}",
-                unit="bytes",
-                machine=machine,
-                other=told,
-                assumption=_LOOPS,
-            )
+            what = f"DRAM bytes of {tensor}"
+            yield Disagreement("directives", what, "bytes", machine, told, _LOOPS)
 
 
 def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:
@@ -149,15 +144,10 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     if floor.least_bytes > floor.compulsory_bytes:
         text = "the repeated loads that the memory on chip makes necessary in any order"
         shares.append(AssumptionShare(text, floor.least_bytes - floor.compulsory_bytes))
-    yield Disagreement(
-        analysis="bound",
-        what=f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes",
-        unit="bytes",
-        machine=moved,
-        other=floor.least_bytes,
-        assumption=f"the bound assumes {assumed}; {cause}",
-        shares=tuple(shares),
-    )
+    what = f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes"
+    assumed = f"the bound assumes {assumed}; {cause}"
+    figures = "bytes", moved, floor.least_bytes
+    yield Disagreement("bound", what, *figures, assumed, tuple(shares))
 
 
 def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
@@ -182,26 +172,7 @@ def _cycles(
     analysis: str, what: str, machine: int, other: int, assumption: str
 ) -> Iterator[Disagreement]:
     if abs(other - machine) > TOLERANCE * machine:
-        yield Disagreement(
-            analysis=analysis,
-            what=what,
-            unit="cycles",
-            machine=machine,
-            other=other,
-            assumption=assumption,
-        )
-
-
-def _compare_counts(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
-    if machine != other:
-        yield Disagreement(
-            analysis="counts",
-            what=f"{level} bytes of {tensor}",
-            unit="bytes",
-            machine=machine,
-            other=other,
-            assumption="none: both count the same loops, so this is an error in simaccel",
-        )
+        yield Disagreement(analysis, what, "cycles", machine, other, assumption)
 
 
 def _waits(run: OperatorRun, unit: str) -> str:

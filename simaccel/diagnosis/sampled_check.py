@@ -92,8 +92,7 @@ class _SampledMemory:
         self.samples: dict[str, SampledGroups] = {}
         macs: dict[str, int] = {}
         for node in mapping.body:
-            groups = [node] if isinstance(node, Group) else list(node.groups)
-            spaces = {group.name: (group, self.layouts[group.name].space) for group in groups}
+            spaces = {group.name: (group, self.layouts[group.name].space) for group in node.groups}
             body = [operator for operator in _operators(program.body) if operator.name in spaces]
             made = written_views(body)
             point = {} if seed is None else _draw_point(spaces, made, seed)

@@ -35,18 +35,11 @@ def faults(
     if is_sharded(mapping):
         return _pod_faults(workload, mapping, accelerator, file)
     all_faults: list[Fault] = []
+    places = iter(group_places(mapping))
     for at, part in enumerate(mapping.body):
-        place = f"groups[{at}]"
-        pairs = (
-            [(place, part, ())]
-            if isinstance(part, Group)
-            else [
-                (f"{place}.groups[{n}]", group, part.keeps) for n, group in enumerate(part.groups)
-            ]
-        )
         walks: list[TreeWalk | None] = []
-        for where, group, around in pairs:
-            findings, walked = _group_faults(workload, group, around, accelerator)
+        for group, where in zip(part.groups, places, strict=False):
+            findings, walked = _group_faults(workload, group, part.keeps, accelerator)
             walks.append(walked)
             all_faults += [
                 Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings
@@ -56,7 +49,7 @@ def faults(
             complete = len(known) == len(walks)
             findings = list(resident_faults(workload, part, known)) if complete else []
             all_faults += [
-                Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings
+                Fault(file, f"groups[{at}].{field}", v, allowed) for field, v, allowed in findings
             ]
     all_faults += _section_faults(workload, mapping, file)
     cores = None if accelerator is None else accelerator.cores
@@ -94,7 +87,7 @@ def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator
     once = [
         {
             name in workload.once
-            for group in _groups(part)
+            for group in part.groups
             for name in group.operators
             if name in known
         }
@@ -109,10 +102,6 @@ def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator
         if kinds == {True} and repeated and repeated[0] < at < repeated[-1]:
             allowed = "a place before or after all groups that are repeated"
             yield Fault(file, f"groups[{at}]", "a group that runs once", allowed)
-
-
-def _groups(one: Group | ResidentScope) -> tuple[Group, ...]:
-    return (one,) if isinstance(one, Group) else one.groups
 
 
 def require_mapping(

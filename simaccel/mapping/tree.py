@@ -144,6 +144,16 @@ class Group:
         """Name in tables and traces, such as ``L+softmax+A``."""
         return "+".join(self.operators)
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The group alone, as a `ResidentScope` has its groups."""
+        return (self,)
+
+    @property
+    def keeps(self) -> tuple[Keep, ...]:
+        """Tensors kept around the group, as around those of a `ResidentScope`: none."""
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResidentScope:
@@ -177,10 +187,7 @@ class Mapping:
     def groups_with_keeps(self) -> Iterator[tuple[Group, tuple[Keep, ...]]]:
         """Yield each group with what is kept around it."""
         for one in self.body:
-            if isinstance(one, ResidentScope):
-                yield from ((group, one.keeps) for group in one.groups)
-            else:
-                yield one, ()
+            yield from ((group, one.keeps) for group in one.groups)
 
 
 def nodes(tree: tuple[NodeT, ...]) -> Iterator[NodeT]:

@@ -70,8 +70,7 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
 
 
 def _times(workload: Workload, one: Group | ResidentScope) -> int:
-    group = one if isinstance(one, Group) else one.groups[0]
-    return workload.times(group.operators[0])
+    return workload.times(one.groups[0].operators[0])
 
 
 def _lower(workload: Workload, one: Group | ResidentScope) -> Node:

@@ -62,7 +62,7 @@ def _units(workload: Workload, body: Body, *, is_open: bool) -> list[Unit]:
     """Return the units of a body; ``is_open``: operators of an epilogue are units of their own."""
     units: list[Unit] = []
     for at, part in enumerate(body):
-        for group in (part,) if isinstance(part, Group) else part.groups:
+        for group in part.groups:
             names = group.operators
             if len(names) == 1 or epilogue(workload, names) is not None:
                 each = [(name,) for name in names] if is_open else [names]

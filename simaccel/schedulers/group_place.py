@@ -48,8 +48,8 @@ class ResidentTensor:
 
 def repetition_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
     """Return what decides whether groups can share held tensors: if and how often they repeat."""
-    group = one if isinstance(one, Group) else one.groups[0]
-    return group.operators[0] in workload.once, workload.times(group.operators[0])
+    first = one.groups[0].operators[0]
+    return first in workload.once, workload.times(first)
 
 
 def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:

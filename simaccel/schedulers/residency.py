@@ -124,10 +124,7 @@ def _places(
     workload: Workload, body: Sequence[Group | ResidentScope], search: TreeSearch
 ) -> Iterator[GroupPlace]:
     for one in body:
-        if isinstance(one, Group):
-            yield GroupPlace(workload, one, search)
-            continue
-        living = lifetimes(workload, one)
+        living = lifetimes(workload, one) if isinstance(one, ResidentScope) else ()
         for at, group in enumerate(one.groups):
             yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 

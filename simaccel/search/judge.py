@@ -148,10 +148,7 @@ def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:
 
 def operators_of(body: Body) -> list[str]:
     """Return the operators of a body, in order."""
-    found: list[str] = []
-    for one in body:
-        found += operators_of(one.groups) if isinstance(one, ResidentScope) else one.operators
-    return found
+    return [name for one in body for group in one.groups for name in group.operators]
 
 
 def _plain_body(workload: Workload, body: Body) -> Body:

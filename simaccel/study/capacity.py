@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 
 from simaccel.errors import InputError
@@ -15,6 +16,7 @@ from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_dema
 from simaccel.schedulers import Options
 from simaccel.study.chip_share import chip_share
 from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
+from simaccel.study.points import base_point
 from simaccel.workload import Workload
 
 
@@ -96,7 +98,8 @@ def _holding_stages(
     for size in pod.group_sizes[-2::-1]:
         with suppress(InputError):
             stages = pod.count // size
-            plan = plan_pipeline(workload, accelerator, stages=stages, options=free)
+            point = base_point(workload, accelerator)
+            plan = plan_pipeline(replace(point, stages=stages, options=free))
             if all(_holds_stage(stage.workload, plan) for stage in plan.stages):
                 yield stages
 

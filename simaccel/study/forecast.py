@@ -19,7 +19,7 @@ from simaccel.search.goal import Goal
 from simaccel.search.mapspace.mapping_target import rooms_of
 from simaccel.search.problems import parts
 from simaccel.study.chip_share import chip_share
-from simaccel.study.pipeline import plan_of
+from simaccel.study.pipeline_plan import plan_pipeline
 from simaccel.study.points import Point
 from simaccel.study.scheduling import recall
 from simaccel.workload import Vector, Workload
@@ -99,16 +99,16 @@ def forecasts(point: Point) -> list[tuple[str, SearchForecast]]:
     """Return a point's forecast with an empty name; those of a pipeline's stages with their names.
 
     Raises:
-        SimaccelError: as of ``forecast`` and ``plan_of``.
+        SimaccelError: as of ``forecast`` and ``plan_pipeline``.
 
     """
     if point.stages is None:
         return [("", forecast(point.workload, point.accelerator, point.dataflow, point.options))]
-    plan = plan_of(point)
+    plan = plan_pipeline(point)
     return [
         (
             f"{stage.name} stage" if stage.count == 1 else f"{stage.count} stages {stage.name}",
-            forecast(stage.workload, plan.group, point.dataflow, plan.options),
+            forecast(stage.workload, plan.group, plan.dataflow, plan.options),
         )
         for stage in plan.stages
     ]

@@ -21,8 +21,8 @@ from simaccel.schedulers import Options
 from simaccel.schedulers.splits import settle_degrees
 from simaccel.study.chip_share import chip_work
 from simaccel.study.experiment import ExperimentResult, simulate
-from simaccel.study.pipeline import PipelineRun, pipeline_row, plan_of, run_pipeline
-from simaccel.study.pipeline_plan import PipelinePlan
+from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline
+from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.study.points import WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language.model import Transformer
@@ -176,7 +176,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         works = [(chip_work(phase, accelerator, dataflow), times) for phase, times in phases]
         options = settle_degrees(options, accelerator, works)
     else:
-        plan = plan_of(replace(base, options=options))
+        plan = plan_pipeline(replace(base, options=options))
         options = plan.options
 
     def run(at: int, workload: Workload) -> PhaseFigures:

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from simaccel.errors import WorkerDiedError
 from simaccel.study.workers import (
@@ -23,6 +23,7 @@ from simaccel.study.workers import (
     Result,
     Task,
     TaskWorkers,
+    raise_died,
 )
 
 if TYPE_CHECKING:
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
 Watch = Callable[[float, str], None]
 """Callback for progress: the completed share, from 0 to 1, and a note."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-def raise_died(_task: object) -> NoReturn:
-    """Raise an error for a task whose process died.
-
-    Raises:
-        WorkerDiedError: always.
-
-    """
-    raise WorkerDiedError("a process of the comparison died; is there enough memory?")
 
 
 class _Alone(TaskWorkers):

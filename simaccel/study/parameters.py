@@ -147,11 +147,8 @@ def _write_value(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _quantity(kind: str) -> Callable[[str], Value]:
-    def read(text: str) -> Value:
-        return "unlimited" if text.strip() == "unlimited" else parse_quantity(text, kind)
-
-    return read
+def _read_amount(text: str, kind: str) -> Value:
+    return "unlimited" if text.strip() == "unlimited" else parse_quantity(text, kind)
 
 
 def _amount_text(value: int | str, kind: str) -> str:
@@ -216,7 +213,7 @@ def parameter_of(name: str) -> Parameter | None:
         return None
     axis = Axis(name, name.replace(".", "_"), name)
     kinds = [kind for suffix, kind in _KINDS.items() if name.endswith(suffix)]
-    read = partial(_of_field, name, _quantity(kinds[0]) if kinds else _scalar)
+    read = partial(_of_field, name, partial(_read_amount, kind=kinds[0]) if kinds else _scalar)
     write = partial(_amount_text, kind=kinds[0]) if kinds else _write_value
     return Parameter(axis=axis, read=read, write=write, fields=(name,))
 

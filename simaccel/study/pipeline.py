@@ -30,7 +30,6 @@ from simaccel.study.pipeline_plan import (
     PipelineMessage,
     PipelinePlan,
     PlannedStage,
-    named_dataflow,
     plan_pipeline,
 )
 from simaccel.study.points import Point
@@ -167,32 +166,15 @@ def step_cycles(
     return max(round_trip, micro_batches * max(*stages, *(message.link_cycles for message in sent)))
 
 
-def plan_of(point: Point) -> PipelinePlan:
-    """Return the plan of a point with stages, whose workload is the whole model with its batch.
-
-    Raises:
-        InputError: layers, chips or the batch can't be divided, or a mapping is given.
-
-    """
-    return plan_pipeline(
-        point.workload,
-        point.accelerator,
-        stages=point.stages or 1,
-        micro_batches=point.micro_batches,
-        options=point.options,
-        dataflow=named_dataflow(point.dataflow),
-    )
-
-
 def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
     """Run each different stage of a pipeline once, and time micro-batches through all stages.
 
     Raises:
-        InputError: as of ``plan_of``.
+        InputError: as of ``plan_pipeline``.
         SimaccelError: as of ``simulate``.
 
     """
-    plan = plan_of(point)
+    plan = plan_pipeline(point)
 
     def run(at: int, stage: PlannedStage) -> PipelineStage:
         def tell(cycle: int, done: float) -> None:
@@ -202,7 +184,7 @@ def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
         result = simulate(
             stage.workload,
             plan.group,
-            named_dataflow(point.dataflow),
+            plan.dataflow,
             options=plan.options,
             progress=tell,
             fast_forward=point.fast_forward,

@@ -20,6 +20,7 @@ from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
 from simaccel.schedulers.splits import settle_degrees
 from simaccel.study.chip_share import chip_work
+from simaccel.study.points import Point
 from simaccel.study.precision import place_on
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
@@ -64,6 +65,7 @@ class PipelinePlan:
 
     accelerator: Accelerator
     group: Accelerator
+    dataflow: str
     options: Options
     phase: str
     batch: int
@@ -84,27 +86,19 @@ class PipelinePlan:
         return max((message.n_bytes for message in self.messages), default=0)
 
 
-def plan_pipeline(
-    workload: Workload,
-    accelerator: Accelerator,
-    *,
-    stages: int,
-    micro_batches: int | None = None,
-    options: Options | None = None,
-    dataflow: str = "",
-) -> PipelinePlan:
-    """Cut a whole model with its batch into stages and micro-batches.
+def plan_pipeline(point: Point) -> PipelinePlan:
+    """Cut the workload of a point, a whole model with its batch, into stages and micro-batches.
 
-    Without degrees all stages have those that are fastest by the ``dataflow`` (`chip_work`).
-    Without ``micro_batches``: as many as stages, or the most that divide both.
+    Without degrees all stages have those that are fastest by the dataflow (`chip_work`). Without
+    ``micro_batches``: as many as stages, or the most that divide both.
 
     Raises:
-        InputError: layers, chips or the batch can't be cut so.
+        InputError: layers, chips or the batch can't be cut so, or a mapping is given.
 
     """
-    options = options or Options()
-    ways = require_stages(workload, accelerator, stages, micro_batches, options)
-    accelerator, group, chosen = ways
+    workload, options, stages = point.workload, point.options, point.stages or 1
+    dataflow = _name_dataflow(point.dataflow)
+    accelerator, group, chosen = require_stages(point)
     batch: int = workload.parameters["batch"]
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
@@ -118,6 +112,7 @@ def plan_pipeline(
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
+        dataflow=dataflow,
         options=options,
         phase=phase,
         batch=batch,
@@ -132,13 +127,7 @@ def plan_pipeline(
     )
 
 
-def require_stages(
-    workload: Workload,
-    accelerator: Accelerator,
-    stages: int,
-    micro_batches: int | None,
-    options: Options,
-) -> tuple[Accelerator, Accelerator, int]:
+def require_stages(point: Point) -> tuple[Accelerator, Accelerator, int]:
     """Return all chips, those of a stage, and the number of micro-batches.
 
     Raises:
@@ -146,12 +135,13 @@ def require_stages(
             that are asked for.
 
     """
+    workload, options, stages = point.workload, point.options, point.stages or 1
     _, (turned, group), chosen = gather(
         partial(_require_layers, workload, stages),
-        partial(_group_of, accelerator, stages),
-        partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
+        partial(_group_of, point.accelerator, stages),
+        partial(_micro_batches, workload.parameters.get("batch", 1), stages, point.micro_batches),
     )
-    degrees_of(accelerator.pod, *options.degrees, stages=stages, copies=options.copies)
+    degrees_of(point.accelerator.pod, *options.degrees, stages=stages, copies=options.copies)
     return turned, group, chosen
 
 
@@ -165,7 +155,7 @@ def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
     return chosen
 
 
-def named_dataflow(dataflow: str | Mapping) -> str:
+def _name_dataflow(dataflow: str | Mapping) -> str:
     """Return the dataflow of all stages.
 
     Raises:

@@ -214,8 +214,7 @@ class DesignBuilder:
 
         """
         made = with_mapping(self.sized_point(base, source))
-        every = [load.workload for load in made.loads]
-        require_degrees(every, made.accelerator, made.options, made.stages, made.micro_batches)
+        require_degrees(made)
         return made
 
     def sized_point(self, base: Point, source: str) -> Point:
@@ -328,29 +327,23 @@ _COUNTS: Final = {"stages": "pipeline_parallel", "micro_batches": "micro_batches
 """The axis of each count of a point."""
 
 
-def require_degrees(
-    workloads: Sequence[Workload],
-    accelerator: Accelerator,
-    options: Options,
-    stages: int | None,
-    micro_batches: int | None,
-) -> None:
+def require_degrees(point: Point) -> None:
     """Refuse degrees of parallelism that don't match chips, layers and batch.
 
     Raises:
         InputError: says why.
 
     """
-    degrees = [getattr(options, name) for name in DEGREES]
-    if stages is None and micro_batches is not None:
+    degrees, micro_batches = [getattr(point.options, name) for name in DEGREES], point.micro_batches
+    if point.stages is None and micro_batches is not None:
         allowed = "nothing without --pipeline-parallel"
         raise InputError([Fault("--micro-batches", "micro-batches", micro_batches, allowed)])
-    if stages is not None:
+    if point.stages is not None:
         from simaccel.study.pipeline_plan import require_stages  # noqa: PLC0415 - as in space
 
-        for workload in workloads:
-            require_stages(workload, accelerator, stages, micro_batches, options)
-    elif accelerator.pod.count > 1 and any(degrees):
+        for run in point.runs:
+            require_stages(run)
+    elif point.accelerator.pod.count > 1 and any(degrees):
         from simaccel.schedulers.parallel import degrees_of  # noqa: PLC0415
 
-        degrees_of(accelerator.pod, *degrees)
+        degrees_of(point.accelerator.pod, *degrees)

@@ -28,7 +28,8 @@ class ClusterError(SimaccelError):
     exit_code = 1
 
 
-def _raise_died(_task: object) -> NoReturn:
+def raise_died(_task: object) -> NoReturn:
+    """Raise the error of a task whose process died."""
     raise WorkerDiedError(DIED)
 
 
@@ -56,7 +57,7 @@ class TaskWorkers(ABC):
         """
         early: dict[int, Result] = {}
         after = 0
-        with closing(self._results(work, tasks, range(len(tasks)), _raise_died)) as results:
+        with closing(self._results(work, tasks, range(len(tasks)), raise_died)) as results:
             for number, result in results:
                 early[number] = result
                 while after in early:

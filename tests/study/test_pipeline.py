@@ -15,6 +15,7 @@ from simaccel.schedulers import Options
 from simaccel.study.experiment import simulate
 from simaccel.study.pipeline import micro_batch_ends, pipeline_row, step_cycles
 from simaccel.study.pipeline_plan import PipelineMessage, plan_pipeline
+from simaccel.study.points import base_point
 from simaccel.workload import Vector, Workload
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import LayerRun, Transformer
@@ -175,7 +176,7 @@ def test_layers_of_two_kinds_are_cut_anywhere(
     whole = transformer(model, phase="decode", prompt=8, scope="model")
     assert whole.repeat == 6
     switch = small_pod(stages, "topology=switch")
-    plan = plan_pipeline(whole, switch, stages=stages)
+    plan = plan_pipeline(replace(base_point(whole, switch), stages=stages))
     assert [stage.layers for stage in plan.stages] == layers
     assert [stage.name for stage in plan.stages] == names
     assert sum(stage.count * stage.workload.macs for stage in plan.stages) == whole.macs
@@ -248,7 +249,7 @@ def test_stages_are_places_along_any_side(
     shape: str, stages: int, turned: tuple[int, int], group: tuple[int, int]
 ) -> None:
     pod = with_values(small_pod(8, "topology=torus", "dimensions=2"), {"chips": shape}, "test")
-    plan = plan_pipeline(_build("prefill", 8), pod, stages=stages)
+    plan = plan_pipeline(replace(base_point(_build("prefill", 8), pod), stages=stages))
     assert (plan.accelerator.pod.shape, plan.group.pod.shape) == (turned, group)
 
 
@@ -257,7 +258,7 @@ def test_messages_between_slices_go_over_the_network_and_others_over_links() -> 
     network = ("network_bytes_per_second=0.94 GB/s", "network_start_cycles=5000", "topology=torus")
     pod = small_pod(4, *network)
     pod = with_values(pod, {"chips": "2x2"}, "test")
-    plan = plan_pipeline(_build("prefill", 8), pod, stages=4, micro_batches=4)
+    plan = plan_pipeline(replace(base_point(_build("prefill", 8), pod), stages=4, micro_batches=4))
     n_bytes = 2 * 8 * 32 * 2
     assert [message.n_bytes for message in plan.messages] == [n_bytes] * 3
     near, across = -(-n_bytes // 10), n_bytes

@@ -18,13 +18,11 @@ def rename_keeps(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mappi
     """
     body: list[Group | ResidentScope] = []
     for part in mapping.body:
-        if isinstance(part, Group):
-            body.append(_group(part, in_group(part)))
-            continue
         ways = [in_group(group) for group in part.groups]
+        groups = tuple(map(_group, part.groups, ways))
         keeps = tuple(_keep_around(keep, ways) for keep in part.keeps)
-        pairs = zip(part.groups, ways, strict=True)
-        body.append(ResidentScope(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
+        is_scope = isinstance(part, ResidentScope)
+        body += [ResidentScope(keeps=keeps, groups=groups)] if is_scope else groups
     return replace(mapping, body=tuple(body))
 
 
