@@ -29,7 +29,6 @@ from simaccel.report.units import count_text, cycles_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.files.catalogue import PublishedEntry
     from simaccel.hardware import Accelerator
     from simaccel.workload import Network, Workload
     from simaccel.workload.attention import Model
@@ -150,8 +149,8 @@ def list_workloads(as_json: bool) -> None:
         others = [{"name": name, "plugin": package} for name, package in rows]
         show_json(models + transformers + networks + others)
         return
-    published: list[PublishedEntry] = [*MODELS.values(), *TRANSFORMERS.values(), *NETWORKS.values()]
-    sources = [(workload.name, workload.source) for workload in published]
+    published = (MODELS.values(), TRANSFORMERS.values(), NETWORKS.values())
+    sources = [(workload.name, workload.source) for part in published for workload in part]
     plugged: tuple[str | Table, ...] = ()
     if rows:
         plugged = "Of plug-ins:", catalogues.fields_table(rows, ("name", "plug-in"))

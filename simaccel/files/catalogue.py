@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.documents import parse_document
@@ -13,21 +13,7 @@ from simaccel.files.documents import parse_document
 FOLDER: Final = Path(__file__).parents[1] / "catalogue"
 _LAYERS: Final = "\nlayers:\n"
 """The line before the layers of a network; its name and aliases stand above it."""
-
-
-class PublishedEntry(Protocol):
-    """A published workload or part with its name and source."""
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-
-    @property
-    def source(self) -> str:
-        """The publication of its sizes."""
-
-
-PublishedT = TypeVar("PublishedT", bound=PublishedEntry)
+PublishedT = TypeVar("PublishedT")
 
 
 class Catalogue(Mapping[str, PublishedT]):

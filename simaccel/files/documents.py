@@ -63,24 +63,22 @@ class _Loader(_Base):  # type: ignore[misc]
 
 def _tag_mapping(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
     """Return a tagged mapping of Timeloop's, such as `!Parallel {...}`, with its `tag`."""
+    if node.tag == _NOTHING:
+        return {"tag": node.tag.removeprefix("!")}
     if not isinstance(node, yaml.MappingNode):
         raise yaml.constructor.ConstructorError(None, None, f"{node.tag} of no mapping")
     return {**loader.construct_mapping(node, deep=True), "tag": node.tag.removeprefix("!")}
 
 
-def _nothing(_loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
-    """Return Timeloop's empty branch, `!Nothing`, as a mapping with its `tag` alone."""
-    return {"tag": node.tag.removeprefix("!")}
-
-
+_NOTHING: Final = "!Nothing"
+"""The tag of an empty branch, whatever it has."""
 TAGS: Final = (
     *("Component", "Element", "Container", "Parallel", "Hierarchical", "Pipelined", "Array"),
     *("Fanout", "Memory", "Compute", "Toll", "Hierarchy", "Storage", "Temporal", "Spatial"),
 )
 """Kinds of nodes that files of Timeloop and AccelForge have."""
-for _name in TAGS:
-    _Loader.add_constructor(f"!{_name}", _tag_mapping)
-_Loader.add_constructor("!Nothing", _nothing)
+for _name in (_NOTHING, *(f"!{name}" for name in TAGS)):
+    _Loader.add_constructor(_name, _tag_mapping)
 _NUMBERS = "-+0123456789."
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

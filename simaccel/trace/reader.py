@@ -289,12 +289,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> BandwidthSeries:
-        """Return cycles of service and bytes by channel and bin; bins as for ``utilisation``.
-
-        Raises:
-            TraceError: as for ``utilisation``.
-
-        """
+        """Return cycles of service and bytes by channel and bin; bins as for ``utilisation``."""
         edges = self._edges(bins, bin_cycles, start, end)
         bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
@@ -308,12 +303,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> OccupancySeries:
-        """Return the mean bytes that each tile holds by bin; bins as for ``utilisation``.
-
-        Raises:
-            TraceError: as for ``utilisation``.
-
-        """
+        """Return the mean bytes that each tile holds by bin; bins as for ``utilisation``."""
         return occupancy(self._of_kind("tile"), self._edges(bins, bin_cycles, start, end))
 
     def _of_kind(self, kind: str) -> dict[str, ChainTrack]:
@@ -374,12 +364,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> list[Stall]:
-        """Return the stalled cycles in a window, largest sum first; ``by`` as for ``account``.
-
-        Raises:
-            TraceError: as for ``account``.
-
-        """
+        """Return the stalled cycles in a window, largest sum first; ``by`` as for ``account``."""
         return sum_stalls(self.account((*by, "cause"), start, end), by)
 
     def segments(self) -> list[RepeatedSegment]:

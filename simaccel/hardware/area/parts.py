@@ -41,28 +41,28 @@ def area_of(accelerator: Accelerator) -> ChipArea:
     number, array = multiplier_of(accelerator.precision.by_class.values()), accelerator.array
     areas = accelerator.area.areas(accelerator.energy.node or NODE, number)
     um2 = {
-        "mac": array.pes * areas.mac_um2,
-        "sfu": accelerator.sfu.lanes * areas.sfu_um2_per_lane,
+        "mac": array.pes * areas["mac_um2"],
+        "sfu": accelerator.sfu.lanes * areas["sfu_um2_per_lane"],
     }
     memories: list[tuple[str, str, float, int | None]] = []
     if isinstance(array, SpatialArraySpec):
-        each = array.rows * array.cols * areas.pe_memory_um2_per_byte
+        each = array.rows * array.cols * areas["pe_memory_um2_per_byte"]
         for roles, memory in array.memories.by_roles().items():
             name = f"array.memories.{'/'.join(sorted(roles))}"
             memories.append(("pe", name, each, memory.capacity_bytes))
     elif array.accumulator is not None:
         n_bytes = array.accumulator.capacity_bytes
-        memories.append(("accumulator", "array.accumulator", areas.buffer_um2_per_byte, n_bytes))
+        memories.append(("accumulator", "array.accumulator", areas["buffer_um2_per_byte"], n_bytes))
     if not (isinstance(array, SpatialArraySpec) and {*array.bypass_buffer} == {*ROLES}):
         n_bytes = accelerator.buffer.capacity_bytes
-        memories.append(("buffer", "buffer", areas.buffer_um2_per_byte, n_bytes))
+        memories.append(("buffer", "buffer", areas["buffer_um2_per_byte"], n_bytes))
     for part, _, um2_per_byte, capacity in memories:
         if capacity is not None:
             um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
     um2 = {part: n * accelerator.cores.count for part, n in um2.items()}
     if (shared := accelerator.cores.shared_buffer) is not None:
-        um2["shared"] = areas.buffer_um2_per_byte * shared.capacity_bytes
+        um2["shared"] = areas["buffer_um2_per_byte"] * shared.capacity_bytes
     return ChipArea(um2, unlimited)
 
 

@@ -19,7 +19,6 @@ Where each figure was read, and what was not checked:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from simaccel.hardware.quantity import SquareMicrometres
@@ -86,16 +85,6 @@ def multiplier_of(numbers: Iterable[str]) -> AreaNumber:
     return max((_MULTIPLIERS[name] for name in numbers), key=MAC_UM2.__getitem__, default="fp16")
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnitAreas:
-    """Areas in um2, all of them known: per MAC, per lane of the SFU, per byte of memory."""
-
-    mac_um2: float
-    pe_memory_um2_per_byte: float
-    buffer_um2_per_byte: float
-    sfu_um2_per_lane: float = 0.0
-
-
 class AreaSpec(Spec):
     """Areas that are given, or those of a ``node``; given figures have priority over the tables'.
 
@@ -116,11 +105,11 @@ class AreaSpec(Spec):
     buffer_um2_per_byte: SquareMicrometres | None = None
     sfu_um2_per_lane: SquareMicrometres | None = None
 
-    def areas(self, node: AreaNode = NODE, number: AreaNumber = "fp16") -> UnitAreas:
-        """Return all areas; ``node`` and ``number``: defaults where the section has none.
+    def areas(self, node: AreaNode = NODE, number: AreaNumber = "fp16") -> dict[str, float]:
+        """Return all areas in um2, by field; ``node`` and ``number``: where the section has none.
 
-        >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
-        (419.0, 1.0)
+        >>> [spec.areas()["mac_um2"] for spec in (AreaSpec(number="int8"), AreaSpec(mac_um2=1))]
+        [419.0, 1.0]
         """
         ratio = shrink(self.node or node)
         table = {
@@ -130,9 +119,7 @@ class AreaSpec(Spec):
             "sfu_um2_per_lane": MAC_UM2["fp32"],
         }
         own_areas = {name: getattr(self, name) for name in table}
-        return UnitAreas(
-            **{name: ratio * table[name] if own is None else own for name, own in own_areas.items()}
-        )
+        return {n: ratio * table[n] if own is None else own for n, own in own_areas.items()}
 
     def table_source(self, node: AreaNode = NODE) -> str:
         """Return the source of the figures in the tables."""
