@@ -101,8 +101,9 @@ class Accelerator(Spec):
             yield "precision.sums", allowed
 
     def _prices(self) -> EnergyPrices | None:
-        shared = self.cores.shared_pj_per_byte
-        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part_name, shared)
+        shared = self.cores.shared_buffer
+        own = None if shared is None else shared.pj_per_byte
+        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part_name, own)
 
     @cached_property
     def prices(self) -> EnergyPrices:

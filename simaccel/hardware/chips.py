@@ -17,7 +17,7 @@ from simaccel.hardware.collectives import (
     collective_cost,
 )
 from simaccel.hardware.links import LinksSpec, LinkTopology
-from simaccel.hardware.quantity import Rate
+from simaccel.hardware.quantity import Rate, rate
 
 LINK_CHANNEL: Final = "links"
 """What the name of a chip's links in one dimension begins with, as a channel of the machine."""
@@ -148,7 +148,7 @@ class ChipPod:
     def axis_rate(self, axis: LinkAxis) -> Rate:
         """Return the bytes per cycle of a link of a dimension, one way."""
         if self._is_network(axis.number):
-            return self.links.network_rate(self.clock_hz)
+            return rate(self.links.network_bytes_per_second, self.clock_hz)
         return self.link_rate
 
     @property

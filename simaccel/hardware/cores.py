@@ -102,11 +102,6 @@ class CoresSpec(Spec):
         return CoresSpec(noc=noc, shared_buffer=self.shared_buffer)
 
     @property
-    def shared_pj_per_byte(self) -> float | None:
-        """Energy of a byte of the shared buffer in pJ, if it is given."""
-        return None if self.shared_buffer is None else self.shared_buffer.pj_per_byte
-
-    @property
     def memories(self) -> dict[str, MemorySpec]:
         """The shared buffer, if any, by the class of its tensors."""
         return {} if self.shared_buffer is None else {SHARED: self.shared_buffer.memory}

@@ -147,10 +147,6 @@ class LinksSpec(Spec):
         link = self._link_bytes_per_second
         return Fraction(self.network_bytes_per_second or 0, link or _UNLIMITED)
 
-    def network_rate(self, clock_hz: int) -> Rate:
-        """Return the bytes per cycle from a chip to the network."""
-        return rate(self.network_bytes_per_second, clock_hz)
-
     def rate(self, clock_hz: int) -> Rate:
         """Return the bytes per cycle from a chip to one neighbour."""
         return rate(self._link_bytes_per_second, clock_hz)

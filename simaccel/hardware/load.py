@@ -61,7 +61,14 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
         InputError: the file describes something else than an accelerator.
 
     """
-    _refuse_others(raw, str(path))
+    looks = {
+        "problem": "a Timeloop problem, which is a --workload",
+        "kind": "a workload of simaccel, which is a --workload",
+    }
+    for field, what in looks.items():
+        if field in raw and "array" not in raw:
+            allowed = f"{EXPECTED}; this looks like {what}"
+            raise InputError([Fault(str(path), "document", field, allowed)])
     return with_presets(raw, str(path))
 
 
@@ -99,18 +106,6 @@ def _file_of(fault: Fault, files: Mapping[str, str]) -> str:
     """Return the source of a fault's value; ``files``: sources of fields and of whole sections."""
     section = fault.field.partition(".")[0]
     return files.get(fault.field) or files.get(section, fault.file)
-
-
-def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse a document that is of another kind, such as a workload or a mapping."""
-    looks = {
-        "problem": "a Timeloop problem, which is a --workload",
-        "kind": "a workload of simaccel, which is a --workload",
-    }
-    for field, what in looks.items():
-        if field in raw and "array" not in raw:
-            allowed = f"{EXPECTED}; this looks like {what}"
-            raise InputError([Fault(file, "document", field, allowed)])
 
 
 def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:

@@ -32,11 +32,6 @@ def unknown_field(field: str, leaves: Sequence[str]) -> str:
     return f"nothing, as it isn't modelled; {near[0] if section else 'an accelerator'} has {known}"
 
 
-def overridden_fields(overrides: Settings) -> set[str]:
-    """Return the fields that are overridden: paths, or sections."""
-    return {field for field, _, _ in each_setting(overrides)}
-
-
 def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
     """Yield path, value and source of each override; a text without `=` has the value ABSENT."""
     if isinstance(overrides, Mapping):

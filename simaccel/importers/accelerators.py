@@ -13,7 +13,7 @@ from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.load import build_accelerator, own_document
 from simaccel.hardware.presets import EXPECTED, accelerator_files
-from simaccel.hardware.settings import Settings, overridden_fields
+from simaccel.hardware.settings import Settings, each_setting
 from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind
 
 
@@ -35,7 +35,7 @@ def load_accelerator(
 
     """
     path = accelerator_path(str(name_or_path))
-    raw, faults, account = _read_document(path, overridden_fields(overrides))
+    raw, faults, account = _read_document(path, {field for field, *_ in each_setting(overrides)})
     accelerator = build_accelerator(raw, path, overrides, faults)
     account = replace(account, allowed=allow_unmodelled)
     vars(accelerator)["account"] = account  # of the file, and no part of what it describes

@@ -82,45 +82,34 @@ def require_layout(path: Path, file: File) -> Parts:
 
 def _require_attributes(path: Path, file: File) -> None:
     """Refuse other files, other versions, and attributes that are not numbers in their range."""
-    text = _attribute(file, "format")
-    if text is None or text.shape != () or file.attrs["format"] != FORMAT:
-        raise no_trace(path)
-    version = _integer(file, "schema_version")
-    if version is None:
+    version = _attribute(file, "schema_version", "iu")
+    if _attribute(file, "format", "O") != FORMAT or version is None:
         raise no_trace(path)
     if version not in OPENED:
         age = "a newer" if version > SCHEMA_VERSION else "an older"
         problem = f"has schema version {version}, of {age} simaccel"
         raise TraceError(path, problem, f"schema version {' or '.join(map(str, OPENED))}")
-    flag = _attribute(file, "complete")
-    if flag is None or flag.shape != () or flag.dtype != np.bool_:
+    if _attribute(file, "complete", "b") is None:
         raise damaged_error(path, "its attribute complete is not true or false")
     for name, (low, high) in _COUNTS.items():
-        value = _integer(file, name)
+        value = _attribute(file, name, "iu")
         if value is None or not low <= value <= high:
-            raise damaged_error(
-                path, f"its attribute {name} is not an integer from {low} to {high}"
-            )
+            problem = f"its attribute {name} is not an integer from {low} to {high}"
+            raise damaged_error(path, problem)
 
 
-def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no types
-    return file.attrs.get_id(name) if name in file.attrs else None
+def _attribute(file: File, name: str, kinds: str) -> Any:  # noqa: ANN401 - h5py has no types
+    """Return one number or text with a type of some of numpy's kinds; None without such a one."""
+    attribute = file.attrs.get_id(name) if name in file.attrs else None
+    if attribute is None or attribute.shape != () or attribute.dtype.kind not in kinds:
+        return None
+    value = file.attrs[name]
+    return value if isinstance(value, str) else value.item()
 
 
 def code_of(file: File) -> str:
     """Return the digest of the code that ran; empty if the file has none."""
-    found = _attribute(file, "code")
-    if found is None or found.shape != () or h5py.check_string_dtype(found.dtype) is None:
-        return ""
-    value = file.attrs["code"]
-    return value if isinstance(value, str) else ""
-
-
-def _integer(file: File, name: str) -> int | None:
-    found = _attribute(file, name)
-    if found is None or found.shape != () or found.dtype.kind not in "iu":
-        return None
-    return int(file.attrs[name])
+    return str(_attribute(file, "code", "O") or "")
 
 
 def _open_own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
