@@ -80,6 +80,7 @@ _REGIMES: Final = {
         "decode 0 224 29",  # the last row whose repeated keys fit, and the first whose don't
         "decode 0 224 31",
         "decode 0 256 32",  # the first whose values come ahead
+        "prefill 1344 0 1",  # six blocks of 256 queries; five of 269 or more
     )
 }
 """Rows on both sides of a compiler's thresholds, which ten evenly spaced ones don't meet."""
