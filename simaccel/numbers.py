@@ -101,3 +101,15 @@ def significant_text(value: float) -> str:
         return "0"
     decimals = max(0, 3 - 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{decimals}f}"
+
+
+_LOG_RATIO: Final = 8
+
+
+def is_logarithmic(low: float, high: float) -> bool:
+    """Return whether an axis from one number to another is logarithmic: they are far apart.
+
+    >>> is_logarithmic(1, 8), is_logarithmic(2, 8), is_logarithmic(0, 8)
+    (True, False, False)
+    """
+    return bool(0 < low * _LOG_RATIO <= high < math.inf)

@@ -15,6 +15,7 @@ from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
+from simaccel.numbers import is_logarithmic
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
 from simaccel.study.space import with_mapping
 
@@ -29,7 +30,6 @@ _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 _SEARCH_FIELDS: Final = (*_DEGREES, "objective")
 _NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len", "objective")
 """Axes of the lists."""
-_LOG_RATIO: Final = 8
 _MOST: Final = 1000
 
 
@@ -92,7 +92,7 @@ def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
         axis = replace(axis, label=option, named=True)
         return tuple(Setting(axis, value, value, place=at) for at, value in enumerate(values))
     places = [int(value) for value in values]
-    axis = replace(axis, log=0 < min(places) * _LOG_RATIO <= max(places))
+    axis = replace(axis, log=is_logarithmic(min(places), max(places)))
     return tuple(Setting(axis, at, str(at), place=at) for at in places)
 
 

@@ -14,6 +14,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.settings import list_or_range
 from simaccel.errors import LONGEST_CHOICE, Fault, InputError, shorten, suggest
 from simaccel.hardware import Accelerator
+from simaccel.numbers import is_logarithmic
 from simaccel.study.parameters import (
     PARAMETERS,
     Parameter,
@@ -114,8 +115,6 @@ def _require_alone(text: str, experiment: ExperimentOptions, beside: Mapping[str
     require_none(faults)
 
 
-_LOG_RATIO: Final = 8
-"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 _FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 _DOTS: Final = ".."
 """A range in the notation of other tools."""
@@ -238,7 +237,7 @@ def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
     if faults:
         raise InputError(faults)
     places = [value.parameter.setting(values).place for values in points]
-    return tuple(points), 0 < min(places) * _LOG_RATIO <= max(places)
+    return tuple(points), is_logarithmic(min(places), max(places))
 
 
 def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:

@@ -10,11 +10,10 @@ from typing import Any, Final
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.hardware.memory import dram_bytes
-from simaccel.report.results import SMALLEST_SHARE
+from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, table_html, tabulate, texts
-from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+from simaccel.report.units import bytes_text, cycles_text, error_text, share_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
-from simaccel.units import cause_text
 
 _TOP_CAUSES = 3
 _ON_CHIP = ("buffer read", "write", "NoC in", "out")
@@ -94,13 +93,8 @@ def explanation_json(
 
 
 def _stalls_text(machine: Row) -> str:
-    shares = [(cause, n / machine["cycles"]) for cause, n in machine["stalls"].items()]
-    stalls = [
-        f"{cause_text(cause)} {short_share_text(share)}"
-        for cause, share in shares[:_TOP_CAUSES]
-        if share >= SMALLEST_SHARE
-    ]
-    return f"{machine['unit']}: {', '.join(stalls) or 'hardly any'}"
+    stalls = stalls_text(machine["stalls"], machine["cycles"], _TOP_CAUSES)
+    return f"{machine['unit']}: {stalls or 'hardly any'}"
 
 
 def _bound_text(bound: Row) -> str:

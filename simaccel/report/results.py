@@ -139,7 +139,12 @@ def waits_table(result: ExperimentResult) -> Table:
         Column("cycles", "cycles", "cycles"),
         Column("bound", "terms", "cycles"),
         Column("terms of the bound", "terms", terms_text, "wrapped"),
-        Column("stalls of the array", "run", _stalls_of_array, "wrapped"),
+        Column(
+            "stalls of the array",
+            "run",
+            lambda run: stalls_text(run.engines[ARRAY].stalls, run.cycles, _TOP_CAUSES),
+            "wrapped",
+        ),
     )
     return tabulate(rows, columns)
 
@@ -254,11 +259,14 @@ def _room_line(demand: MemoryDemand) -> str:
     return f"{how} of the {bytes_text(demand.capacity_bytes)} of {there}: {parts}"
 
 
-def _stalls_of_array(run: Run | OperatorRun) -> str:
-    """Name the largest stall causes of the array, in percent of the cycles."""
-    largest = Counter(run.engines[ARRAY].stalls).most_common(_TOP_CAUSES)
-    shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
-    return ", ".join(f"{cause_text(cause)} {short_share_text(share)}" for cause, share in shown)
+def stalls_text(stalls: Mapping[str, int], cycles: int, most: int) -> str:
+    """Return the largest causes of stalls, at most so many, in percent of the cycles."""
+    shares = ((cause, n / cycles) for cause, n in Counter(stalls).most_common(most))
+    return ", ".join(
+        f"{cause_text(cause)} {short_share_text(share)}"
+        for cause, share in shares
+        if share >= SMALLEST_SHARE
+    )
 
 
 def engines_table(result: ExperimentResult) -> Table:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.numbers import is_logarithmic
 from simaccel.report.figures.style import (
     SERIES_COLOURS,
     SERIES_HATCHES,
@@ -34,8 +35,6 @@ _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,
 """(most decades of an axis, its ticks in each decade)"""
 _INTERVALS: Final = 4
 """About the number of intervals of a linear axis."""
-_LOG_RATIO: Final = 8
-"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def scale_axis(axis: Axis, low: float, high: float, *, of_bytes: bool = False) -
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
-    if 0 < low * _LOG_RATIO <= high < math.inf:
+    if is_logarithmic(low, high):
         decades = math.log10(high / low)
         ticks = next(ticks for most, ticks in _LOG_TICKS if decades <= most)
         base, subs = (2, (1.0,)) if of_bytes else (10, ticks)

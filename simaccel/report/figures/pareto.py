@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from simaccel.numbers import is_logarithmic
 from simaccel.report.figures.axes import freeze_layout, wrap_text
 from simaccel.report.figures.facets import Place, draw_legend, label_axis, looks, name_points
 from simaccel.report.figures.style import (
@@ -125,7 +126,6 @@ def _mark_buffers(axes: Axes, report: BoundReport) -> None:
 
 MOST_POINTS: Final = 20_000
 """Most designs drawn; of more, evenly spaced ones."""
-_DESIGNS_LOG_RATIO: Final = 8
 
 
 def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
@@ -148,7 +148,7 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
         shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
         axes.set_xlabel(label)
         axes.grid(visible=True)
-    if n_bytes.min() * _DESIGNS_LOG_RATIO <= n_bytes.max():
+    if is_logarithmic(n_bytes.min(), n_bytes.max()):
         panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     first = [best for best in directed_designs.best if best.rank == 1]
