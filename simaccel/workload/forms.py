@@ -301,7 +301,7 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     experts_per_token: Count = 0
     shared_ff: Count = 0
     shared_gate: bool = False
-    patches: list[Size] | None = None
+    patches: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     causal: bool = True
     rotary: bool | None = None
     decoder_layers: Count = 0

@@ -204,6 +204,22 @@ def test_sized_attention_needs_its_sizes_and_a_model_has_its_own(tmp_path: Path)
     assert fault.startswith("hidden: got 4; allowed: one of kind, batch, seq_len, scope,")
 
 
+@pytest.mark.parametrize(
+    ("patches", "fault"),
+    [
+        ("[]", "got a list of 0 values; allowed: at least 2 items"),
+        ("[4]", "got [4]; allowed: at least 2 items"),
+        ("[4, 5, 6]", "got [4, 5, 6]; allowed: at most 2 items"),
+    ],
+)
+def test_patches_are_their_number_and_the_values_of_each(
+    tmp_path: Path, patches: str, fault: str
+) -> None:
+    sizes = "hidden: 16, heads: 2, ff_size: 32, positions: 6, vocabulary: 3, scope: model"
+    text = f"{{kind: transformer, {sizes}, patches: {patches}}}"
+    assert _faults(tmp_path, text) == [f"patches: {fault}"]
+
+
 def test_all_faults_of_a_file_are_reported(tmp_path: Path) -> None:
     text = "{kind: attention, model: brt, batch: 0, seqlen: 5, scope: blk, bytes_per_element: x}"
     assert _faults(tmp_path, text) == [
