@@ -79,7 +79,8 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
                 name = f"{name}.{number}"
                 rename(graph, {tensor.name: name})
             names.add(name)
-            taken.without_values.append(_type_tensor(onnx, name, tensor))
+            typed = onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
+            taken.without_values.append(typed)
         del graph.initializer[:]
         graph.initializer.extend(kept)
     constants = {*taken.values, *(without_value.name for without_value in taken.without_values)}
@@ -155,10 +156,6 @@ def _constant_nodes(graph: Proto) -> int:
         del graph.node[:]
         graph.node.extend(copies)
     return count
-
-
-def _type_tensor(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
-    return onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
 
 
 def graphs_within(graph: Proto) -> Iterator[Proto]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simaccel.importers.onnx_files.constants import Proto, Shape
+from simaccel.lazy import np
 
 Made = tuple[Shape, int]
 """A shape, and ONNX's number of the type of its elements."""
@@ -79,28 +80,19 @@ def _type(node: Proto, types: Mapping[str, int]) -> int:
     return types.get(named, _FLOAT)
 
 
-def _matmul(first: Shape, second: Shape) -> Shape:
-    lead = _broadcast(first[:-2], second[:-2])
-    return (*lead, first[-2], second[-1]) if len(first) > 1 else (*lead, second[-1])
-
-
-def _broadcast(one: Shape, two: Shape) -> Shape:
-    length = max(len(one), len(two))
-    wide = [(1,) * (length - len(shape)) + shape for shape in (one, two)]
-    return tuple(map(max, *wide))
-
-
 def _wide(given: list[Shape | None]) -> Shape | None:
     """Return the shape of a sum of two quantised tensors, the second after scale and zero."""
     one, two = given[0], given[3] if len(given) > 3 else None  # noqa: PLR2004 - its place
-    return None if one is None or two is None else _broadcast(one, two)
+    return None if one is None or two is None else np.broadcast_shapes(one, two)
 
 
 def _product(node: Proto, shapes: list[Shape | None]) -> Shape | None:
     first, second = shapes[0], shapes[_SECOND.get(node.op_type, 1)]
     if first is None or second is None:
         return None
-    return _matmul(_turn_factor(node, "A", first), _turn_factor(node, "B", second))
+    first, second = _turn_factor(node, "A", first), _turn_factor(node, "B", second)
+    lead = np.broadcast_shapes(first[:-2], second[:-2])
+    return (*lead, first[-2], second[-1]) if len(first) > 1 else (*lead, second[-1])
 
 
 def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:

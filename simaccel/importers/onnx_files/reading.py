@@ -96,7 +96,8 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         if model.functions:
             _fill_defaults(model)
             model = onnx.inliner.inline_local_functions(model)
-        opset = _opset(model)
+        versions = [known.version for known in model.opset_import if known.domain in _STANDARD]
+        opset = int(versions[0]) if versions else 1  # of ONNX's own operators
         _rename_nodes(onnx, model, opset)
         foreign = _take_foreign(onnx, model, opset)
         constants = take_constants(onnx, model, path.parent)
@@ -256,12 +257,6 @@ def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
         return not onnx.defs.get_schema(kind, opset).deprecated
     except onnx.defs.SchemaError:
         return False
-
-
-def _opset(model: Proto) -> int:
-    """Return the version of ONNX's own operators."""
-    versions = [int(one.version) for one in model.opset_import if one.domain in _STANDARD]
-    return versions[0] if versions else 1
 
 
 def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:

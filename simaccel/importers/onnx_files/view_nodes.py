@@ -48,10 +48,6 @@ def _reshape_view(place: NodePlace, view: SlotView) -> SlotView | None:
     return view if view.shape == place.made else view.reshape(place.made)
 
 
-def _expand_node(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view.expand(place.made)
-
-
 def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return what is repeated along dimensions, as spans of their own before those repeated."""
     dims = [
@@ -59,10 +55,6 @@ def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
         for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
     ]
     return SlotView(view.root, tuple(dims), view.fixed)
-
-
-def _transpose_node(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view.transpose(place.attribute("perm") or range(len(view.dims))[::-1])
 
 
 def _join_parts(place: NodePlace) -> SlotView | None:
@@ -135,9 +127,11 @@ def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
 _ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape_view),
     **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _reshape_view),
-    "Expand": _expand_node,
+    "Expand": lambda place, view: view.expand(place.made),
     "Tile": _tile_node,
-    "Transpose": _transpose_node,
+    "Transpose": lambda place, view: view.transpose(
+        place.attribute("perm") or range(len(view.dims))[::-1]
+    ),
     "Slice": _slice_node,
     "Gather": _pick_position,
 }

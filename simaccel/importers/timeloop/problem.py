@@ -236,7 +236,6 @@ def _section(problem: Mapping[Any, Any], name: str, what: str, source: str) -> M
     found = problem.get(name, ABSENT)
     if not isinstance(found, Mapping):
         raise _fault(source, f"problem.{name}", found, what)
-    assert isinstance(found, Mapping)  # noqa: S101 - narrows the type
     return found
 
 
