@@ -11,7 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 MAX_FUNCTION_LINES = 60
 RUNNING = {"Machine", "simulate", "record", "attribute", "what_if", "speedups_of"}
-RUNNING |= {"speedup_without", "speedup_without_sfu_latency", "run_mapping", "run_legal"}
+RUNNING |= {"speedup_without", "run_mapping", "run_legal"}
 MAX_FILE_LINES = 400
 
 # Data flows one way: each package may import itself and the packages named here.

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
-from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.machine.machine import Machine
-from simaccel.program.program import Program
 from simaccel.run.limits import (
     RunLimit,
     next_limit,
@@ -24,6 +22,7 @@ from simaccel.units import ARRAY, LOADING, SFU, UNFILLED
 _WORTH_A_WAIT: Final = 0.1
 WORTH_A_CHANGE: Final = 1.02
 """The least speedup that is worth naming."""
+_SFU_LATENCY: Final = "sfu_latency"
 _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ARRAY: (ARRAY,),
     UNFILLED: (ARRAY,),
@@ -31,20 +30,23 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "buffer_port": ("buffer_ports",),
     "dram_queue": ("dram_latency",),
     **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc", "start")},
+    _SFU_LATENCY: (_SFU_LATENCY,),
     **{name: (name,) for name in (SFU, CORE_NOC, *FREED_UNITS)},
 }
 """What is freed to see what a limit costs."""
 
 
-def speedup_without(result: RunResult, limit: RunLimit) -> float | None:
-    """Return the speedup of a program without a limit; None where that can't be run.
+def speedup_without(result: RunResult, limit: str) -> float | None:
+    """Return the speedup of a program without a limit, by its name; None where that can't be run.
 
     The program stays as it is, so this is the most that any change of that resource alone gains.
     """
-    case = _CASES.get(limit.name)
+    case = _CASES.get(limit)
     if case is None or not takes_time(result.accelerator, case):
         return None
-    return _gain_of(result, *free(result.accelerator, result.program, case))
+    freed = free(result.accelerator, result.program, case)
+    run = Machine(*freed, accounts=False).run()
+    return result.run.cycles / run.cycles if run.cycles else None
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class LimitSpeedups:
 
 def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
     """Return the speedups without a limit, without the longest wait, and without SFU latency."""
-    gain, wait = speedup_without(result, limit), longest_wait(result, limit)
-    other = None if wait is None or gain is None else speedup_without(result, wait)
+    gain, wait = speedup_without(result, limit.name), longest_wait(result, limit)
+    other = None if wait is None or gain is None else speedup_without(result, wait.name)
     if other is None or gain is None or other < gain * WORTH_A_CHANGE:
         wait, other = None, None
     quick = None
@@ -74,18 +76,8 @@ def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
         and gain is not None
         and gain > 1
     ):
-        quick = speedup_without_sfu_latency(result)
+        quick = speedup_without(result, _SFU_LATENCY)
     return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
-
-
-def speedup_without_sfu_latency(result: RunResult) -> float | None:
-    """Return the speedup of a program on an SFU without latency."""
-    return _gain_of(result, *free(result.accelerator, result.program, ("sfu_latency",)))
-
-
-def _gain_of(result: RunResult, accelerator: Accelerator, program: Program) -> float | None:
-    run = Machine(accelerator, program, accounts=False).run()
-    return result.run.cycles / run.cycles if run.cycles else None
 
 
 def longest_wait(result: RunResult, limit: RunLimit) -> RunLimit | None:
