@@ -7,6 +7,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
+from numbers import Integral
 from typing import Any, Final, ParamSpec, TypeVar
 
 _Arguments = ParamSpec("_Arguments")
@@ -230,7 +231,8 @@ def name_arguments(
 ) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
     """Let a function say which arguments it takes where a call doesn't fit.
 
-    ``also``: other names of its arguments, such as the capitals of ranks.
+    ``also``: other names of its arguments, such as the capitals of ranks. Numbers of other
+    libraries, such as numpy's, are taken as Python's.
     """
 
     def check(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
@@ -239,15 +241,28 @@ def name_arguments(
 
         @wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Returned:
-            renamed = {also.get(name, name): value for name, value in kwargs.items()}
+            renamed = {also.get(name, name): own_numbers(value) for name, value in kwargs.items()}
             try:
                 taken.bind(*args, **(kwargs if len(renamed) < len(kwargs) else renamed))
             except TypeError as error:
                 own = (each.replace(annotation=Parameter.empty) for each in named)
                 text = f"{function.__name__}: {error}; allowed: {', '.join(map(str, own))}"
                 raise TypeError(text) from None
-            return function(*args, **renamed)  # type: ignore[arg-type]
+            return function(*map(own_numbers, args), **renamed)  # type: ignore[arg-type]
 
         return call
 
     return check
+
+
+def own_numbers(value: object) -> object:
+    """Return a value with whole numbers of other libraries as Python's, in mappings and lists too.
+
+    >>> own_numbers({"array": {"rows": True}, "sizes": [3, 1.5]})
+    {'array': {'rows': True}, 'sizes': [3, 1.5]}
+    """
+    if type(value) is dict:
+        return {key: own_numbers(each) for key, each in value.items()}
+    if type(value) is list:
+        return [own_numbers(each) for each in value]
+    return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value

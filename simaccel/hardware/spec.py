@@ -56,7 +56,9 @@ class Spec(BaseModel):
             error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
             path, value = tuple(field.split(".")), self
             for name in path:
-                value = getattr(value, name)
+                holder, value = value, getattr(value, name)
+            if isinstance(value, tuple):  # as a file has it: chips are 4x4, not [4, 4]
+                value = holder.model_dump()[name]
             details.append(InitErrorDetails(type=error, loc=path, input=value))
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)

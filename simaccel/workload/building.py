@@ -10,7 +10,7 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
-from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.errors import ABSENT, Fault, InputError, name_arguments, require_none, suggest
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d
@@ -157,6 +157,7 @@ def _refuse_unknown(
     require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
 
 
+@name_arguments()
 def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
     """Return a workload by its name: of the catalogue, of a shape, or of a plug-in.
 

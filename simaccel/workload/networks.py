@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.files.catalogue import Catalogue
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
@@ -77,6 +77,7 @@ NETWORKS: Final = Catalogue("networks", parse_network)
 find_network = NETWORKS.find
 
 
+@name_arguments()
 def network(
     name: str,
     *,

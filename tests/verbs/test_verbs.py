@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -235,6 +236,18 @@ def test_ranks_may_be_positions_or_capitals() -> None:
     sizes = {"m": 2, "c": 3, "p": 4, "q": 5, "r": 1, "s": 2}
     capitals = {rank.upper(): size for rank, size in sizes.items()}
     assert conv2d(**sizes, n=2) == conv2d(**capitals, N=2)  # type: ignore[call-arg, arg-type]
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    """What comes from an array or a table is a size as any other; a fraction or a truth is none."""
+    nine, two = np.int64(9), np.int32(2)
+    assert gemm(nine, K=7, n=5) == GEMM  # type: ignore[call-arg, arg-type]
+    assert build("bert", seq_len=nine, batch=two) == build("bert", seq_len=9, batch=2)  # type: ignore[arg-type]
+    assert simaccel.network("alexnet", batch=two) == simaccel.network("alexnet", batch=2)  # type: ignore[arg-type]
+    assert load_accelerator("toy", {"array": {"rows": two}}).array.rows == 2
+    for wrong in (np.float64(9), np.array([True])[0]):
+        with pytest.raises(InputError, match="M: got "):
+            gemm(wrong, 7, 5)  # type: ignore[arg-type]
 
 
 def test_accelerators_and_workloads_print_as_a_line() -> None:
