@@ -96,12 +96,15 @@ def test_bins_count_every_cycle(script: Script, block_rows: int, data: st.DataOb
             n = data.draw(st.integers(1, end - start + 3))
             bins = trace.utilisation(bin_cycles=n, start=start, end=end)
             assert set(np.diff(bins.edges)[:-1]) <= {n}
+        account = trace.account(("engine", "cause"), start, end)
     assert (bins.edges[0], bins.edges[-1]) == (start, end)
     for at, engine in enumerate(bins.engines):
         causes = [a[0] for _, s, e, a in unrolled(script)[engine] for _ in range(s, e)]
         for bin_at, (low, high) in enumerate(pairwise(bins.edges.tolist())):
             expected = np.bincount(causes[low:high], minlength=len(Cause))
             assert np.array_equal(bins.cycles[at, :, bin_at], expected)
+        summed = {one.cause: one.cycles for one in account if one.engine == engine}
+        assert summed == Counter(Cause(n).name.lower() for n in causes[start:end])
 
 
 @FEW
