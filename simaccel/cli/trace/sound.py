@@ -64,7 +64,8 @@ def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> 
         InputError: --from or --to is no such cycle.
 
     """
-    first, last = number(start or "0"), cycles if end is None else number(end)
+    first = number((start or "0").replace("_", ""))  # 20_000 is a cycle, too
+    last = cycles if end is None else number(end.replace("_", ""))
     faults, highest = list[Fault](), max(cycles - 1, 0)
     ends = (f"to {highest}", f"to {cycles}") if cycles < MAX_CYCLE else ("on", "on")
     if not isinstance(first, int) or not 0 <= first <= highest:
