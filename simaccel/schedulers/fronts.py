@@ -70,7 +70,12 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
         return _single_front(explorer, dataflow, options)
     options = replace(options, pipeline=options.pipeline or name == "best")
     steps = steps_of(explorer.workload, explorer.search, options, dataflow)
-    fronts = {id(step): _step_front(explorer, step) for step in steps}
+    fronts = {
+        id(step): explorer.front_of_group(step.candidates)
+        if isinstance(step.candidates, GroupSearch)
+        else _staged_front(explorer, step.candidates, step.kind[-1])
+        for step in steps
+    }
     front = _join_steps(explorer, steps, fronts)
     holds = name == "best" or (name != "naive" and explorer.accelerator.compiler.resident)
     if not holds and not explorer.goal.is_shared:
@@ -108,13 +113,6 @@ def _join_steps(
             ways.append(explorer.join_fronts([ends[step.start], front]) if step.start else front)
         ends.append(ways[0] if len(ways) == 1 else explorer.merge_fronts(ways))
     return ends[-1]
-
-
-def _step_front(explorer: FrontSearch, step: ScheduleStep) -> Front[Alternative]:
-    if isinstance(step.candidates, GroupSearch):
-        return explorer.front_of_group(step.candidates)
-    assert isinstance(step.candidates, StagedAttention)  # noqa: S101 - narrows the type
-    return _staged_front(explorer, step.candidates, step.kind[-1])
 
 
 def _staged_front(

@@ -41,12 +41,6 @@ class GroupSearchResult:
     sets: Sequence[CandidateSet]
     account: SearchAccount | None = None
 
-    def is_enough(self, limit: float, room: int) -> bool:
-        """Return whether this result also answers a search with another limit and room."""
-        if self.best is None:
-            return limit <= self.limit
-        return self.best.buffer_bytes <= room
-
 
 @dataclass(frozen=True)
 class SearchTask:
@@ -174,9 +168,13 @@ class GroupSearch:
 
     def known_result(self, held_bytes: int, limit: float) -> GroupSearchResult | None:
         """Return the result of an earlier search that answers this one, too, if there is one."""
-        found, room = self._results, self.goal.room - held_bytes
-        able = (taken for taken in sorted(found, reverse=True) if taken <= held_bytes)
-        return next((found[taken] for taken in able if found[taken].is_enough(limit, room)), None)
+        room = self.goal.room - held_bytes
+        for taken in sorted(self._results, reverse=True):
+            known = self._results[taken]
+            fits = limit <= known.limit if known.best is None else known.best.buffer_bytes <= room
+            if taken <= held_bytes and fits:
+                return known
+        return None
 
     @property
     def _results(self) -> dict[int, GroupSearchResult]:

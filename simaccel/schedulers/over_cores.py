@@ -60,9 +60,13 @@ def over_cores(
     )
     spread = tuple(group for part in first.body for group in search.part(part))
     require_none(unmet_spreads(spreads, search.met))
-    bodies: list[Body] = [spread] if spreads else [first.body, spread]
-    values = [measure_groups(workload, body, goal).value for body in bodies]
-    return mapping_of(workload, first.dataflow, bodies[values.index(min(values))])
+    fastest = spread if spreads else _faster(workload, first.body, spread, goal)
+    return mapping_of(workload, first.dataflow, fastest)
+
+
+def _faster(workload: Workload, first: Body, other: Body, goal: Goal) -> Body:
+    """Return the better of two mappings of a workload, the first one of equals."""
+    return min((first, other), key=lambda body: measure_groups(workload, body, goal).value)
 
 
 @dataclass
@@ -95,11 +99,7 @@ class _Search:
         for group in part.groups:
             single = self.schedule(self.workload.select_operators(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
-        if self.spreads:
-            return groups
-        bodies: list[Body] = [(part,), groups]
-        values = [measure_groups(whole, body, self.goal).value for body in bodies]
-        return bodies[values.index(min(values))]
+        return groups if self.spreads else _faster(whole, (part,), groups, self.goal)
 
     def _best(self, group: Group) -> Body:
         """Return the best for a group: the group itself, or a mapping on all cores."""

@@ -217,13 +217,8 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
 
 def _heads(workload: Workload, tensor: int) -> dict[str, int]:
     """Return the pieces of each rank of heads."""
-    sizes = {
-        rank: max(
-            (operator.ranks[rank] for operator in workload.operators if rank in operator.ranks),
-            default=1,
-        )
-        for rank in _HEADS
-    }
+    operators = workload.operators
+    sizes = {rank: max(operator.ranks.get(rank, 1) for operator in operators) for rank in _HEADS}
     pieces, left = {}, tensor
     for rank in _HEADS:
         pieces[rank] = math.gcd(left, sizes[rank])

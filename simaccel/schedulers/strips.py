@@ -77,11 +77,7 @@ def _fuse_operators(
     windows = _windows(workload, names[0], accelerator)
     if windows is not None:
         return windows
-    rows = search.operator_candidates(workload, names[0])
-    best = rows.fastest()
-    if best is None:
-        raise NothingFitsError(f"{names[0]}: not even one row fits")
-    return replace(rows.group, tree=best.tree)
+    return search.group(workload, names[0])
 
 
 def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group | None:
@@ -148,7 +144,8 @@ def _trees(
     reduction = [rank for rank in parts.k if rank not in down]
     moving, weights = seen.names[:2]
     held_bytes = in_bytes(array.pes, seen.inputs[1].bits)
-    slots = _slots(accelerator, seen.inputs[1].kind, held_bytes)
+    staging = accelerator.staging.get(seen.inputs[1].kind)
+    slots = _SLOTS if staging is None else max(1, staging // held_bytes)  # that wait for the array
     most = space.workload.operator(seen.name).macs
     if array.accumulator is not None and array.accumulator.capacity_bytes is not None:
         most = array.accumulator.capacity_bytes // (
@@ -170,12 +167,6 @@ def _trees(
             yield (*rows, Keep(moving, slots=n), *strip, *folds, held, end)
         yield (*rows, *strip, *folds, Keep(moving, slots=_SLOTS), held, end)
         most //= 2
-
-
-def _slots(accelerator: Accelerator, kind: str, fold_bytes: int) -> int:
-    """Return how many folds of weights wait for the array."""
-    staging = accelerator.staging.get(kind)
-    return _SLOTS if staging is None else max(1, staging // fold_bytes)
 
 
 def _pieces(space: IterationSpace, ranks: tuple[str, ...], most: int) -> Iterator[Loop]:

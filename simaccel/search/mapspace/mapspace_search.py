@@ -81,7 +81,7 @@ def search_mapspace(
 ) -> MapspaceResult:
     """Search the best mapping; ``each`` may run blocks in other processes."""
     started = time.monotonic()
-    stages = _stages(problem, effort)
+    stages = [*dict.fromkeys(_stages(problem.spaces, effort))]  # the smaller ones inside first
     done: dict[tuple[EinsumMapspace, ...], _Standing] = {}
     seen = _Seen()
     before: list[MapspaceResult] = []
@@ -98,21 +98,15 @@ def search_mapspace(
     return replace(before[-1], inside=tuple(before[:-1]))
 
 
-def _stages(problem: MapspaceProblem, effort: Effort) -> list[tuple[EinsumMapspace, ...]]:
-    """Return what is searched one after the other: the smaller mapspaces inside first."""
-    stages: list[tuple[EinsumMapspace, ...]] = []
-
-    def add(spaces: tuple[EinsumMapspace, ...]) -> None:
-        if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
-            for space in spaces:
-                for inner in space.inside:
-                    if inner.combinations:
-                        add((inner,))
-        if spaces not in stages:
-            stages.append(spaces)
-
-    add(problem.spaces)
-    return stages
+def _stages(
+    spaces: tuple[EinsumMapspace, ...], effort: Effort
+) -> Iterator[tuple[EinsumMapspace, ...]]:
+    """Yield what is searched one after the other; some of it several times."""
+    if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
+        inside = [inner for space in spaces for inner in space.inside if inner.combinations]
+        for inner in inside:
+            yield from _stages((inner,), effort)
+    yield spaces
 
 
 def _part(watch: Watch, number: int, of: int) -> Watch:
