@@ -75,7 +75,7 @@ class ConstantFolder:
     """Folds the constants of a model: nodes with constant results are removed from its graph.
 
     ``dims``: sizes of named dimensions. ``values``: of small constants; ``constants``: names of
-    all. ``folded``: number of removed nodes by kind. ``distinct``: constant that repeats others ->
+    all. ``folded``: number of removed nodes. ``distinct``: constant that repeats others ->
     number of its distinct elements. ``scales``: elements of scales and zero points of blocks.
     """
 
@@ -88,7 +88,7 @@ class ConstantFolder:
             *self.values,
             *(without_value.name for without_value in constants.without_values),
         }
-        self.folded: dict[str, int] = dict(constants.folded)
+        self.folded = constants.folded
         self.errors: tuple[type[Exception], ...] = (
             onnx.shape_inference.InferenceError,
             onnx.checker.ValidationError,
@@ -205,7 +205,7 @@ class ConstantFolder:
             self._keep_stored(node, inputs, names, shapes)
         if kind == "Identity":
             self._originals[names[0]] = self._originals.get(inputs[0], inputs[0])
-        self.folded[kind] = self.folded.get(kind, 0) + 1
+        self.folded += 1
         return True
 
     def _is_shared(self, name: str) -> bool:
@@ -295,7 +295,7 @@ class ConstantFolder:
         yield from branch.node
         for made, result in zip(node.output, branch.output, strict=True):
             yield self.onnx.helper.make_node("Identity", [result.name], [made])
-        self.folded["If"] = self.folded.get("If", 0) + 1
+        self.folded += 1
 
 
 def _hollow(shape: Shape) -> Value:

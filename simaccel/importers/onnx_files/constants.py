@@ -33,15 +33,15 @@ _EXTERNAL: Final = 1
 class Constants:
     """Constants of a model's graphs: ``values`` by name of small ones, others as typed tensors.
 
-    ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
-    constants, by kind. ``missing``: of small ones without a value the files beside that should
+    ``sparse``: names of those that are stored without their zeros. ``folded``: the number of nodes
+    that were constants. ``missing``: of small ones without a value the files beside that should
     have it.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     without_values: list[Proto] = field(default_factory=list)
     sparse: tuple[str, ...] = ()
-    folded: dict[str, int] = field(default_factory=dict)
+    folded: int = 0
     missing: tuple[str, ...] = ()
 
 
@@ -63,8 +63,8 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
     names = {declared.name for declared in (*main.initializer, *main.input)}
     for number, graph in enumerate(graphs_within(main)):
         count = _constant_nodes(graph)
-        if graph is main and count:
-            taken.folded["Constant"] = count
+        if graph is main:
+            taken.folded = count
         kept = []
         for tensor in graph.initializer:
             value = constant_value(onnx, tensor, folder)

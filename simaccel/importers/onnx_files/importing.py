@@ -105,8 +105,7 @@ def _load(
     unmoved = (*building.notes, *network.notes, *_copies(network, building))
     account = FileAccount(path, (*rows, *network.dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
-    constants = sum(network.folded.values())
-    return ImportedWorkload(workload, constants, tuple(sorted(building.through_dram)))
+    return ImportedWorkload(workload, network.folded, tuple(sorted(building.through_dram)))
 
 
 @dataclass

@@ -52,7 +52,7 @@ class OnnxGraph:
 
     ``shapes``: by tensor, where known; ``values``: of small constants; ``weights``:
     names of constants. ``bits``: of an element, as stored. ``folded``: number of nodes with results
-    that are constant, by kind. ``outputs``: of the graph. ``opset``: of ONNX's operators.
+    that are constant. ``outputs``: of the graph. ``opset``: of ONNX's operators.
     ``distinct``: constant that repeats others -> number of its distinct elements. ``missing``:
     files with values of small constants that can't be read. ``dead``: account entries of nodes that
     no output depends on, which ``nodes`` lacks; ``notes``: of other parts that are left out.
@@ -63,7 +63,7 @@ class OnnxGraph:
     values: dict[str, npt.NDArray[Any]]
     weights: set[str]
     bits: dict[str, int]
-    folded: dict[str, int] = field(default_factory=dict)
+    folded: int = 0
     outputs: tuple[str, ...] = ()
     opset: int = 1
     distinct: dict[str, int] = field(default_factory=dict)
