@@ -11,7 +11,6 @@ attention (Ainslie et al. 2023). Heads are written as ``g`` groups of ``e`` head
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.documents import einsums_document
@@ -41,9 +40,8 @@ def gemm(
     operands = ("A b m k", "B b k n", "C b m n")
     shape = {"M": m, "K": k, "N": n, "B": batch}
     widths = bytes_per_element, bytes_by_tensor
-    parameters = {"kind": "gemm", "shape": shape, **bytes_document(*widths)}
     ranks = {"b": batch, "m": m, "k": k, "n": n}
-    return _product("gemm", operands, ranks, size_faults("gemm", shape), widths, parameters)
+    return _product("gemm", operands, ranks, size_faults("gemm", shape), widths, shape)
 
 
 @name_arguments(**{rank.upper(): rank for rank in "hmkn"})
@@ -100,12 +98,15 @@ def _product(
     ranks: Mapping[str, int],
     faults: list[Fault],
     widths: tuple[int | None, Mapping[str, int] | None],
-    parameters: Mapping[str, Any] | None = None,
+    shape: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return a product over A, B and C; without ``parameters`` its document is of einsums."""
+    """Return a product over A, B and C; its document is of its ``shape``, or without of einsums."""
     tensors, byte_faults = make_tensors(name, {"A": "input", "B": "weight", "C": "output"}, *widths)
     require_none([*faults, *byte_faults])
     first, second, output = map(operand, operands)
     einsum = Einsum(name, ranks, (first, second), output)
-    parameters = parameters or einsums_document(name, (einsum,), tensors.values())
+    if shape is None:
+        parameters = einsums_document(name, (einsum,), tensors.values())
+    else:
+        parameters = {"kind": name, "shape": shape, **bytes_document(*widths)}
     return Workload(name, (einsum,), tensors, parameters=parameters)
