@@ -28,7 +28,7 @@ from simaccel.hardware.links import ONE_CHIP, LinksSpec, follow_topology, shape_
 from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.precision import PrecisionSpec
 from simaccel.hardware.presets import EXPECTED, PRESETS, SECTIONS, list_accelerators, with_presets
-from simaccel.hardware.quantity import Rate, format_quantity
+from simaccel.hardware.quantity import UNIT_OF, Rate, format_quantity
 from simaccel.hardware.sections import contradictions
 from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -37,11 +37,6 @@ from simaccel.numbers import BITS, TOLD_APART
 
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | LinksSpec
 """Sections of which only the given fields are listed."""
-_UNITS: Final = {
-    "_bytes_per_second": "B/s",
-    "_bytes": "B",
-    "_hz": "Hz",
-}
 _SUFFIXES: Final = {
     "_bytes_per_cycle": " B/cycle",
     "_cycles": " cycles",
@@ -220,7 +215,7 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         )
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
-        if value is None and not f"_{name}".endswith(tuple(_UNITS)):
+        if value is None and not f"_{name}".endswith(tuple(UNIT_OF)):
             continue  # what is derived from other fields
         if value in (LinksSpec(), CoresSpec(), ONE_CHIP):
             continue
@@ -239,7 +234,7 @@ def _with_unit(name: str, value: object) -> str:
         return shape_text(value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
-    for suffix, kind in _UNITS.items():
+    for suffix, kind in UNIT_OF.items():
         if f"_{name}".endswith(suffix) and (value is None or isinstance(value, int)):
             return format_quantity(value, kind)
     matching = [unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)]

@@ -36,6 +36,8 @@ _UNITS: dict[str, int] = {
     "MHz": 10**6,
     "GHz": 10**9,
 }
+UNIT_OF: Final = {"_bytes_per_second": "B/s", "_bytes": "B", "_hz": "Hz"}
+"""Units of fields by the end of their names."""
 _USUAL = {"B": "MiB", "B/s": "GB/s", "Hz": "GHz"}
 """Units that are suggested for a fraction without a unit."""
 _SMALLEST_BARE: Final = {"Hz": 10**6}

@@ -14,7 +14,7 @@ from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.presets import SECTIONS
-from simaccel.hardware.quantity import format_quantity, parse_quantity
+from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
 from simaccel.workload.sizes import MAX_SIZE
@@ -185,7 +185,6 @@ _MAPPING: Final[dict[str, Callable[[str], Value]]] = {
     "sequence-parallel": _choice(("true", "false")),
     "shard-weights": _choice(("true", "false")),
 }
-_KINDS: Final = {"_bytes": "B", "_bytes_per_second": "B/s", "_hz": "Hz"}
 _OF_WORKLOAD: Final = "workload."
 
 
@@ -212,7 +211,7 @@ def parameter_of(name: str) -> Parameter | None:
     if name not in leaf_fields(Accelerator):
         return None
     axis = Axis(name, name.replace(".", "_"), name)
-    kinds = [kind for suffix, kind in _KINDS.items() if name.endswith(suffix)]
+    kinds = [kind for suffix, kind in UNIT_OF.items() if name.endswith(suffix)]
     read = partial(_of_field, name, partial(_read_amount, kind=kinds[0]) if kinds else _scalar)
     write = partial(_amount_text, kind=kinds[0]) if kinds else _write_value
     return Parameter(axis=axis, read=read, write=write, fields=(name,))
