@@ -79,16 +79,13 @@ class ChipWork:
         channels = self.accelerator.dram.channels
         memory = int(self.accelerator.channel_rate.cycles(sum(moved.values()) // channels))
         if isinstance(operator, Vector):
-            return Fraction(max(memory, self._vector_cycles(operator, ranks)))
+            sfu, step = self.accelerator.sfu, VECTORS[operator.kind].steps["whole"]
+            elements = math.prod(ranks.values())  # in one block
+            rows = elements // ranks.get(operator.axis or "", 1)
+            work = sfu.cycles(sfu.choose_form(step, step.merged), elements, rows)
+            return Fraction(max(memory, work))
         ideal = self._ideal[operator.name] / math.prod(pieces for _, pieces in cuts)
         return max(ideal * self._padding(operator, ranks), Fraction(memory))
-
-    def _vector_cycles(self, operator: Vector, ranks: Mapping[str, int]) -> int:
-        """Return the cycles of a vector operator with these sizes in one block."""
-        sfu, step = self.accelerator.sfu, VECTORS[operator.kind].steps["whole"]
-        elements = math.prod(ranks.values())
-        rows = elements // ranks.get(operator.axis or "", 1)
-        return sfu.cycles(sfu.choose_form(step, step.merged), elements, rows)
 
     @cached_property
     def _ideal(self) -> dict[str, Fraction]:

@@ -116,20 +116,17 @@ class _Choice:
 
     def report_accounts(self) -> None:
         """Report the account of each search, merging those of the same operators."""
-        spans: dict[tuple[int, int, str], dict[int, SearchAccount]] = {}
-        for step in self.searched:
-            if step.account:
-                span = step.start, step.stop, step.account.name
-                spans.setdefault(span, {})[id(step.account)] = step.account
+        spans: dict[tuple[int, int, str], list[SearchAccount]] = {}
         known: set[int] = set()
-        for (*_, name), accounts in sorted(spans.items(), key=lambda pair: pair[0][:2]):
-            new = [account for number, account in accounts.items() if number not in known]
-            if new:
-                merged = merge_accounts(name, new) if len(new) > 1 else new[0]
-                self.search.goal.on_account(
-                    replace(merged, floor=max(account.floor for account in new))
-                )
-            known |= set(accounts)
+        for step in sorted(self.searched, key=lambda step: (step.start, step.stop)):
+            if step.account and id(step.account) not in known:
+                span = step.start, step.stop, step.account.name
+                spans.setdefault(span, []).append(step.account)
+                known.add(id(step.account))
+        for (*_, name), new in spans.items():
+            merged = merge_accounts(name, new) if len(new) > 1 else new[0]
+            floor = max(account.floor for account in new)
+            self.search.goal.on_account(replace(merged, floor=floor))
 
     def _best_bodies(self, steps: Sequence[ScheduleStep]) -> list[Body]:
         """Return the cheapest path of steps, and its least costly near-tie."""

@@ -46,16 +46,12 @@ def flat_tiles(
 
     ``keys``: sizes of key tiles (empty: chosen here).
     """
-    keys = keys or _key_tiles(problem, accelerator)
+    every, side = problem.size((problem.c,)), accelerator.array.cols
+    # whole array sides, as what rows leave of a buffer is little
+    sides = {side * n for n in range(1, _KEY_SIDES + 1) if side * n < every}
+    keys = keys or sorted({*tile_sizes(every, side), *sides})
     blocks = _blocks(problem, granularity, accelerator)
     return [(heads, rows, k) for heads, rows in blocks for k in keys]
-
-
-def _key_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[int]:
-    """Return sizes of key tiles; whole array sides, as what rows leave of a buffer is little."""
-    every, side = problem.size((problem.c,)), accelerator.array.cols
-    sides = {side * n for n in range(1, _KEY_SIDES + 1) if side * n < every}
-    return sorted({*tile_sizes(every, side), *sides})
 
 
 def _blocks(
