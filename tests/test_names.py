@@ -35,7 +35,7 @@ SECTIONS = {
     "importers/timeloop/architecture.py",
     "papers/maestro/analysis/dimensions.py",
     "study/parameters.py",
-    "workload/files.py",
+    "files/documents.py",
 }
 """Modules in which these words are sections of a file; so they are in `cli` and `hardware`."""
 Place = tuple[int, int]

@@ -136,9 +136,10 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     ``options``: those of the command.
     """
     text = list_or_range(wrong.value)
-    where = wrong.file if wrong.file.startswith(("--", "accelerator")) else wrong.field
-    if not text or (where == wrong.field and "--sweep" in options):
-        return wrong  # it takes lists itself
+    of_setting = wrong.file.startswith("--") or wrong.file == "accelerator"
+    where = wrong.file if of_setting else wrong.field
+    if not text or not (of_setting or (where.startswith("--") and "--sweep" not in options)):
+        return wrong  # of a file, or of an option that takes lists itself
     name = where.removeprefix("--set ").removeprefix("--")
     taken = _WHOLE.get(where, "").format(text)
     if not taken:

@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -216,3 +216,26 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
             yield from pair
     elif isinstance(node, yaml.SequenceNode):
         yield from node.value
+
+
+_KINDS: Final = {
+    "architecture": "a Timeloop architecture, which is given with --hw",
+    "array": "an accelerator, which is given with --hw",
+    "groups": "a mapping, which is given with --mapping",
+    "kind": "a workload of simaccel, which is a --workload",
+    "problem": "a Timeloop problem, which is a --workload",
+}
+"""Kinds of documents, by a field that one of another kind doesn't have."""
+
+
+def refuse_others(document: Mapping[Any, Any], own: str, file: str, expected: str) -> None:
+    """Refuse a document without the field ``own`` that is of another kind, with its option.
+
+    Raises:
+        InputError: ``expected``, and what the document looks like instead.
+
+    """
+    for field, kind in _KINDS.items():
+        if field in document and own not in document:
+            allowed = f"{expected}; this looks like {kind}"
+            raise InputError([Fault(file, "document", field, allowed)])

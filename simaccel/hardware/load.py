@@ -15,7 +15,7 @@ from simaccel.errors import (
     InputError,
     require_none,
 )
-from simaccel.files.documents import parse_document
+from simaccel.files.documents import parse_document, refuse_others
 from simaccel.files.schema import faults_of, leaf_fields, replaced_fields, valid_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
@@ -56,14 +56,7 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
         InputError: the file describes something else than an accelerator.
 
     """
-    looks = {
-        "problem": "a Timeloop problem, which is a --workload",
-        "kind": "a workload of simaccel, which is a --workload",
-    }
-    for field, what in looks.items():
-        if field in raw and "array" not in raw:
-            allowed = f"{EXPECTED}; this looks like {what}"
-            raise InputError([Fault(str(path), "document", field, allowed)])
+    refuse_others(raw, "array", str(path), EXPECTED)
     return with_presets(raw, str(path))
 
 

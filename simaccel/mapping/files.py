@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from simaccel.files.documents import document_text, read_text
+from simaccel.files.documents import document_text, read_text, refuse_others
 from simaccel.files.schema import read_yaml
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.documents import A_MAPPING, ANY, mapping_document, parse_mapping
@@ -40,6 +40,7 @@ def load_mapping(
         mapping = parse_text(text, str(path))
     else:
         raw, faults = read_yaml(path, A_MAPPING)
+        refuse_others(raw, "groups", str(path), A_MAPPING)
         mapping = parse_mapping(raw, str(path), faults)
     workload = workload if compiled is None else compiled(mapping)
     if mapping.workload.fingerprint == ANY:

@@ -97,6 +97,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.files.documents import refuse_others
 from simaccel.files.schema import faults_of, read_yaml
 from simaccel.workload.attention import attention, attention_model, parse_model
 from simaccel.workload.building import require_taken
@@ -136,13 +137,6 @@ from simaccel.workload.products import gemm
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document
 from simaccel.workload.workload import Workload
-
-_OTHERS = {
-    "architecture": "a Timeloop architecture, which is given with --hw",
-    "array": "an accelerator, which is given with --hw",
-    "groups": "a mapping, which is given with --mapping",
-}
-"""Other kinds of file that may be given by mistake, by a field that they have."""
 
 
 def load_document(
@@ -275,10 +269,7 @@ def _form(document: Mapping[Any, Any], source: str) -> type[Document]:
         "einsums": EinsumsForm,
     }
     kind = document.get("kind", ABSENT)
-    for field, what in _OTHERS.items():
-        if kind is ABSENT and field in document:
-            allowed = f"{suggest('', forms)}; this looks like {what}"
-            raise InputError([Fault(source, "kind", kind, allowed)])
+    refuse_others(document, "kind", source, f"a workload with a kind, {suggest('', forms)}")
     if not isinstance(kind, str) or kind not in forms:
         raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
     return forms[kind]
