@@ -116,7 +116,7 @@ def test_a_generation_takes_its_prefill_and_its_steps_but_for_part_of_one(
 def test_a_pipeline_of_two_stages_by_hand() -> None:
     """Each chip has two layers; 4 sequences in two micro-batches of 2 x 8 x 32 bf16."""
     pod = small_pod(2)
-    run = run_stages(_build("prefill", 4), pod, "naive-m", stages=2)
+    run = run_stages(_build("prefill", 4), pod, "strips", stages=2)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 2),
         ("last", 1, 2),
@@ -208,7 +208,7 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     options = Options(tensor_parallel=2, data_parallel=2)
     switch = small_pod(8, "topology=switch")
     run = run_stages(
-        _build("decode", 8), switch, "naive-m", stages=2, micro_batches=2, options=options
+        _build("decode", 8), switch, "strips", stages=2, micro_batches=2, options=options
     )
     assert run.plan.message_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
     assert {one.kind for stage in run.stages for one in stage.result.pod.exchanges} == {
@@ -220,9 +220,9 @@ def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
     """8 chips a stage, 4 heads, micro-batches of 2 sequences: 4 x 2 is the only legal way."""
     switch = small_pod(16, "topology=switch", "hop_cycles=0")
     whole = _build("decode", 4)
-    taken = run_stages(whole, switch, "naive-m", stages=2)
+    taken = run_stages(whole, switch, "strips", stages=2)
     options = Options(tensor_parallel=4, data_parallel=2)
-    asked = run_stages(whole, switch, "naive-m", stages=2, options=options)
+    asked = run_stages(whole, switch, "strips", stages=2, options=options)
     assert taken.cycles == asked.cycles
     assert pipeline_lines(taken)[0].startswith("2 stages of 8 chips (tensor 4 x data 2); micro")
 
@@ -230,8 +230,8 @@ def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
 def test_chips_of_a_stage_that_no_degrees_need_do_the_same() -> None:
     """A stage of 6 chips of which 2 have the 4 heads and the others do the same."""
     near, whole = ("topology=switch", "hop_cycles=0"), _build("decode", 1)
-    run = run_stages(whole, small_pod(12, *near), "naive-m", stages=2)
-    few = run_stages(whole, small_pod(4, *near), "naive-m", stages=2)
+    run = run_stages(whole, small_pod(12, *near), "strips", stages=2)
+    few = run_stages(whole, small_pod(4, *near), "strips", stages=2)
     assert run.stage_cycles == few.stage_cycles
     assert "6 chips (tensor 2 x data 1, 3 groups of chips alike)" in pipeline_lines(run)[0]
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_cut(
         return run_stages(
             _build("decode", batch),
             small_pod(4, *more),
-            "naive-m",
+            "strips",
             stages=stages,
             micro_batches=micro,
         )
