@@ -66,8 +66,8 @@ def chip_share(
         spreads, pod = split.spreads, split.pod
     else:
         sequence, copies = options.sequence_parallel, options.copies
-        whole = degrees_of(accelerator.pod, *degrees, sequence=sequence, copies=copies)
         try:
+            whole = degrees_of(accelerator.pod, *degrees, sequence=sequence, copies=copies)
             spreads = spread_by_degrees(workload, whole)
             pod = share_of(workload, spreads, accelerator.pod)
         except InputError as error:

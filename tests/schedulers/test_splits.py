@@ -352,6 +352,8 @@ def test_what_is_not_legal_names_what_is() -> None:
     message = refusal_of(simulate, gpt2, _pod(8), "naive", options=Options(tensor_parallel=8))
     said = "a degree that divides the 12 heads of gpt2; legal on these chips: tensor 4 x data 2"
     assert said in message
+    message = refusal_of(simulate, gpt2, _pod(8), "naive", options=Options(tensor_parallel=3))
+    assert "a product of 8 chips; legal on these chips: tensor 4 x data 2" in message
     with pytest.raises(InputError, match=r"on these chips: n 2, rows 2, .*channels 2"):
         simulate(_network(4), _pod(2), "naive", options=Options(expert_parallel=2))
 
