@@ -24,7 +24,7 @@ from simaccel.study.parameters import (
     whole_number,
 )
 from simaccel.study.points import Setting, base_point, seq_len_of
-from simaccel.study.space import FLOWS, DesignBuilder, Settings
+from simaccel.study.space import FLOWS, DesignBuilder, Settings, sizes_of
 from simaccel.workload import Workload
 from simaccel.workload.sizes import MAX_SIZE
 
@@ -60,10 +60,10 @@ def _swept(
 def _require_parameters(setting: Setting, workload: Workload) -> None:
     """Refuse parameters that a workload has not."""
     for field in setting.fields:
-        if field not in workload.parameters:
+        if field not in (own_sizes := sizes_of(workload)):
             others = [name for name, one in PARAMETERS.items() if one.axis.of == "accelerator"]
             own = setting.axis.name not in PARAMETERS
-            choices = suggest(field, sorted(workload.parameters)) if own else suggest("", others)
+            choices = suggest(field, sorted(own_sizes)) if own else suggest("", others)
             allowed = f"{choices}; workload {workload.name} has no {field}"
             raise InputError([fault("--sweep", setting.axis.name, allowed)])
 
@@ -141,6 +141,7 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     if not text or not (of_setting or (where.startswith("--") and "--sweep" not in options)):
         return wrong  # of a file, or of an option that takes lists itself
     name = where.removeprefix("--set ").removeprefix("--")
+    name = f"workload.{wrong.field}" if where == "--shape" else name
     taken = _WHOLE.get(where, "").format(text)
     if not taken:
         parameter = parameter_of(f"workload.{name}" if name in _SIZES else name)
@@ -158,7 +159,7 @@ def _points_text(parameter: Parameter | None, text: str) -> str:
     if parameter is None:
         return f"FIELD={_FORMS}"
     name = parameter.axis.name
-    for given in (text, f"{text.replace(_DOTS, ':')}:x2"):
+    for given in (f"{text.replace(_DOTS, ':')}:x2", text):
         with suppress(InputError):
             read_points("--sweep", f"{name}={given}", MOST_POINTS)
             return f"{name}={given}"

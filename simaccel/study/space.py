@@ -279,8 +279,20 @@ def _resize_workload(workload: Workload, values: Mapping[str, Value], source: st
     """
     from simaccel.workload import parse_workload  # noqa: PLC0415 - reading a space does without
 
-    own = {name: value for name, value in values.items() if name in workload.parameters}
-    return parse_workload({**workload_document(workload), **own}, source) if own else workload
+    own = {name: value for name, value in values.items() if name in sizes_of(workload)}
+    if not own:
+        return workload
+    document = workload_document(workload)
+    inside = {name: own.pop(name) for name in [*own] if name not in document}
+    shape = {"shape": {**document["shape"], **inside}} if inside else {}
+    return parse_workload({**document, **own, **shape}, source)
+
+
+def sizes_of(workload: Workload) -> dict[str, Any]:
+    """Return the parameters of a workload that have one value each, and the sizes of its shape."""
+    parameters = workload.parameters
+    every = {**parameters, **parameters.get("shape", {})}
+    return {name: value for name, value in every.items() if not isinstance(value, Mapping)}
 
 
 def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -> None:
@@ -294,9 +306,9 @@ def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -
     for axis in axes:
         names = [*axis[0].fields] if axis[0].axis.of == "workload" else []
         for name in names:
-            having = [load for load in loads if name in load.workload.parameters]
+            having = [load for load in loads if name in sizes_of(load.workload)]
             if not having:
-                every = sorted({key for load in loads for key in load.workload.parameters})
+                every = sorted({key for load in loads for key in sizes_of(load.workload)})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
                 faults.append(Fault("command line", "--axis", axis[0].axis.name, allowed))
     if faults:

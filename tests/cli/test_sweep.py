@@ -45,6 +45,19 @@ def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
     return [str(one) for one in faults_of(read_sweep, sweeps, asked)]
 
 
+def test_sizes_of_a_shape_are_swept(cli: Call) -> None:
+    """Each row is the run of that shape alone."""
+    alone = [
+        cli.json(f"run --hw toy --workload gemm --shape M={m},K=7,N=5 --dataflow naive")["cycles"]
+        for m in (3, 9)
+    ]
+    line = "--hw toy --workload gemm --shape M=1,K=7,N=5 --dataflow naive"
+    swept = cli.json(f"compare {line} --sweep workload.M=3,9")
+    assert [one["cycles"] for one in swept] == alone
+    explored = cli.json(f"explore {line} --axis workload.M=3,9")
+    assert {each["cycles"] for each in explored["designs"]} == {*alone}
+
+
 def test_a_section_is_swept_by_the_names_of_parts_and_accelerators(cli: Call) -> None:
     """As `--set` reads them; different parts, so different cycles."""
     size, names = "--workload gemm --shape M=9,K=7,N=5 --dataflow naive", ("HBM2", "2xHBM2", "edge")
