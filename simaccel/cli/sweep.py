@@ -141,7 +141,7 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     if not text or not (of_setting or (where.startswith("--") and "--sweep" not in options)):
         return wrong  # of a file, or of an option that takes lists itself
     name = where.removeprefix("--set ").removeprefix("--")
-    name = f"workload.{wrong.field}" if where == "--shape" else name
+    name = f"workload.{wrong.field}" if wrong.file == "--shape" else name
     taken = _WHOLE.get(where, "").format(text)
     if not taken:
         parameter = parameter_of(f"workload.{name}" if name in _SIZES else name)
