@@ -229,10 +229,10 @@ def with_digits(value: object, allowed: str) -> str:
 def name_arguments(
     **also: str,
 ) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
-    """Let a function say which arguments it takes where a call doesn't fit.
+    """Return a decorator: a call with wrong arguments raises a TypeError that lists the right ones.
 
-    ``also``: other names of its arguments, such as the capitals of ranks. Numbers of other
-    libraries, such as numpy's, are taken as Python's.
+    ``also``: aliases of arguments, such as ``M`` for ``m``. Whole numbers of other libraries, such
+    as numpy's, become ints.
     """
 
     def check(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
@@ -256,7 +256,7 @@ def name_arguments(
 
 
 def own_numbers(value: object) -> object:
-    """Return a value with whole numbers of other libraries as Python's, in mappings and lists too.
+    """Return a value with whole numbers of any library as ints, also inside dicts and lists.
 
     >>> own_numbers({"array": {"rows": True}, "sizes": [3, 1.5]})
     {'array': {'rows': True}, 'sizes': [3, 1.5]}

@@ -84,10 +84,10 @@ def undominated_labels(labels: Iterable[Label], most: int) -> list[Label]:
     """Return the labels that no other one beats in objective and cost, thinned to about ``most``.
 
     >>> undominated_labels([(1, 5, ("a",)), (2, 5, ("b",)), (3, 1, ("c",))], 8)
-    [(1, 5, ('a',)), (3, 1, ('c',)), (3, 1, ('c',))]
+    [(1, 5, ('a',)), (3, 1, ('c',))]
     """
     kept = keep_cheaper(labels, rank=lambda label: label[:2], cost=lambda label: label[1])
-    return kept[:: -(-len(kept) // most) or 1] + kept[-1:]
+    return kept[: -1 : -(-len(kept) // most) or 1] + kept[-1:]
 
 
 def keep_cheaper(

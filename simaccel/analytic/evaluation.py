@@ -192,7 +192,11 @@ def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
 
 
 def fits_memories(family: Family, accelerator: Accelerator, room: int) -> bool:
-    """Return whether the tiles of a single mapping fit ``room`` bytes of buffer, and `fits`."""
+    """Return whether the tiles of one mapping fit ``room`` bytes of buffer.
+
+    Its sums must also fit the accumulator, and tiles of memories beside the DRAM their staging
+    bytes (`FamilyTotals.fits`).
+    """
     units = UnitCosts(family, accelerator)
     has_sums = accelerator.systolic.accumulator is not None
     totals = FamilyTotals(units, count(units) if has_sums else count_tiles(family))

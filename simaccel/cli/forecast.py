@@ -90,10 +90,10 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
 
 
 def processes_of(points: Sequence[Point], times: float = 1.0) -> int:
-    """Return how many processes run points: one for each processor, or one if all take little.
+    """Return the number of processes for some points: one per processor, or 1 for short runs.
 
-    ``times``: points in all, relative to ``points``. A process takes half a second before it runs
-    anything.
+    ``times``: number of all points relative to ``points``, a sample of them. Starting a process
+    takes half a second.
     """
     seconds = 0.0
     for point in points:

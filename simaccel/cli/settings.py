@@ -133,7 +133,7 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
 
 
 def list_or_range(value: object) -> str:
-    """Return a list or range that was given for a single value, without blanks; else nothing.
+    """Return a value without blanks if it is a list or a range; an empty text if it is not.
 
     >>> list_or_range([8, 16]), list_or_range("64 .. 128"), list_or_range("2:4")
     ('8,16', '64..128', '')

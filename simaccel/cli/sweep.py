@@ -131,9 +131,9 @@ _SIZES: Final = ("prompt", "kv-len")
 
 
 def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
-    """Add where several values are taken to the fault of a list or range for a single value.
+    """Return the fault of a list where one value is expected, with the option that takes lists.
 
-    ``options``: those of the command.
+    Other faults are returned unchanged. ``options``: option names of the command.
     """
     text = list_or_range(wrong.value)
     of_setting = wrong.file.startswith("--") or wrong.file == "accelerator"

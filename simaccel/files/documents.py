@@ -229,7 +229,7 @@ _KINDS: Final = {
 
 
 def refuse_others(document: Mapping[Any, Any], own: str, file: str, expected: str) -> None:
-    """Refuse a document without the field ``own`` that is of another kind, with its option.
+    """Refuse a document of another kind, which lacks the field ``own``; name the option it is for.
 
     Raises:
         InputError: ``expected``, and what the document looks like instead.

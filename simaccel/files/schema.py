@@ -258,7 +258,7 @@ def _validate_field(field: FieldInfo, value: object) -> object:
 
 
 def valid_fields(model: type[BaseModel], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a document's fields that are right by themselves, and the defaults."""
+    """Return the fields of a document with valid values; defaults for fields that it lacks."""
     found = {}
     for name, field in model.model_fields.items():
         if name in raw:

@@ -47,13 +47,12 @@ class LayoutSpec(Spec):
 class AttentionSpec(Spec):
     """A kernel of attention: scores, softmax and product with the values of some heads at once.
 
-    Meanwhile keys and values of the next come, values where a row has at least
-    ``values_ahead_from`` keys. ``query_rows``: rows of queries in a block of a
-    prefill, each of which has the keys that its last row sees. ``repeats_keys``: keys and values
-    are repeated for the query heads that share them. ``reserved_bytes`` of the buffer
-    are not for what is repeated; a row of a head takes the room of ``row_tile``.
-    ``divides_results``: a row is divided by its sum behind the product with the values, so that the
-    exponentials of two pieces of the keys follow one another.
+    Meanwhile the keys of the next heads are loaded, and their values if a row has at least
+    ``values_ahead_from`` keys. ``query_rows``: rows of queries in a block of a prefill, whose keys
+    are those that its last row sees. ``repeats_keys``: keys and values are loaded again for each
+    query head that shares them. ``reserved_bytes``: of the buffer, which repeated keys and values
+    can't use; a row of a head takes the room of ``row_tile`` rows. ``divides_results``: the softmax
+    divides after the product with the values instead of before it, in two pieces of the keys.
     """
 
     OMITTED: ClassVar = (
@@ -73,10 +72,9 @@ class AttentionSpec(Spec):
 class ConvertedBlocksSpec(Spec):
     """Blocks of a product whose operands the vector unit converts.
 
-    One with sums of more than ``depth`` numbers goes through so many of them at once, for ``rows``
-    x ``columns`` results, and each block is converted when it is needed. Where operands and result
-    take more than ``ahead_above_bytes`` in all, products go through blocks of which the next is
-    converted while one is worked on.
+    A product whose sums have more than ``depth`` terms is cut into blocks of ``rows`` x ``columns``
+    results and ``depth`` terms, each converted when it is needed. If operands and result have more
+    than ``ahead_above_bytes`` in all, the next block is converted while one is computed.
     """
 
     rows: Count
@@ -86,10 +84,10 @@ class ConvertedBlocksSpec(Spec):
 
 
 class MeasuredRowsSpec(Spec):
-    """Measured operators of a kind, ``rows`` of them, and how far runs of ``deployed`` are.
+    """The error of ``deployed`` on measured operators of a kind; ``rows``: how many.
 
-    ``median_percent``, ``within_90_percent``: the median of the errors, and what nine of ten are
-    below. ``of``: what was measured.
+    ``median_percent``, ``within_90_percent``: the median and the 90th percentile of the absolute
+    errors in percent. ``of``: the quantity that was measured.
     """
 
     OMITTED: ClassVar = ("of",)
@@ -104,35 +102,41 @@ class MeasuredRowsSpec(Spec):
 class CompilerSpec(Spec):
     """The kernels that a compiler makes, which the dataflow ``deployed`` writes as a mapping.
 
-    Four fields hold for every dataflow. ``overlap``: tiles of the next kernel may come while one
-    drains, or those of ``weights`` alone. ``resident``: dataflows hold what goes from one kernel to
-    a later one in the buffer, where that is worth it (``best`` does anyhow). ``epilogues``: biases,
-    activations and residuals follow the einsum before them tile by tile, in its kernel, where that
-    is worth it (``best`` does anyhow). ``kernel_start_cycles``: from the end of a kernel to the
-    first load of the next, and before the first: its dispatch, descriptors and set-up.
+    These hold for every dataflow:
 
-    ``products``: ``whole`` brings the operands, works, takes the result away; ``streamed`` goes
-    through columns as wide as all arrays, of which the next come while it works. What doesn't fit
-    is halved along its longest side. ``held``: what stays while a convolution streams, its
-    ``inputs``, or its weights where these are ``smaller`` and have room.
-    ``vector_block_elements``: vector operators go through blocks
-    of so many elements, of which the next comes while one is worked on; ``elementwise``: those all
-    of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
-    and go as a ``whole``. ``converts``: numbers that
-    the array doesn't multiply; the vector unit turns them into others of as many bits and back,
-    each operand whole, or a product in ``converted_blocks``.
-    ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
-    has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
-    ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are
-    kernels of their own (``apart``), in which a row's number lies in lanes of its own.
-    ``stays``: what lies on the chip before a kernel and after it. ``operands``: of a program that
-    fits it whole, what its products are given; ``rows``: what operators along an axis (norms,
-    rotations) read and make of other operators, up to a quarter of the buffer each; ``copies``:
-    what a copy makes, up to half of it; ``activations``: what all operators but the first read and
-    all but the last make, of those that have room for both; ``weights``: from one run to the next,
-    of operators in their order, in the room beside the largest activations.
-    ``program_start_cycles``: what a host takes to start a program, once a run and beside it.
-    ``measured``: what the runs that this gives were held against.
+    - ``overlap``: tiles of the next kernel are loaded while one drains; ``weights``: only those.
+    - ``resident``: tensors between kernels stay in the buffer where that is faster, and
+      ``epilogues``: biases, activations and residuals are fused with the einsum before them where
+      that is faster. (``best`` does both anyhow.)
+    - ``kernel_start_cycles``: dispatch, descriptors and set-up before the first load of a kernel,
+      counted from the end of the kernel before.
+
+    The other fields are those of ``deployed``.
+
+    - ``products``: ``whole``: a kernel loads its operands, computes, and stores its result;
+      ``streamed``: it goes through blocks of columns as wide as all arrays together, and loads the
+      next block while it computes. A tile that doesn't fit is halved along its longest side.
+    - ``held``: the operand that stays in the buffer while a convolution streams the other one: its
+      ``inputs``, or the ``smaller`` one, so weights if they are smaller and fit.
+    - ``vector_block_elements``: elements of a block of a vector operator; the next block is loaded
+      while one is computed. ``elementwise``: operators whose arrays all have one shape (except
+      copies) go in such ``blocks`` too, or are loaded, computed and stored as a ``whole``.
+    - ``converts``: number formats that the array can't multiply. The vector unit converts operands
+      to a format of the same width, and results back: each tensor whole, or in
+      ``converted_blocks``.
+    - ``merged_taps``: taps of a convolution along its width share the array's rows with the
+      channels, if there are rows for both.
+    - ``in_turn``: the array waits while the vector unit works on its results.
+    - ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and scaling are
+      kernels of their own (``apart``), with the number of each row in its own lanes.
+    - ``stays``: tensors that are on chip before and after a kernel: ``operands`` of products, if
+      the whole program fits; ``rows``: inputs and outputs of operators with an axis (norms,
+      rotations) that other operators make or read, each up to a quarter of the buffer; ``copies``:
+      outputs of copies, up to half of the buffer; ``activations``: all inputs of operators but the
+      first's and all outputs but the last's, of operators for which both fit; ``weights``: from one
+      run to the next, in the order of operators, in the room beside the largest activations.
+    - ``program_start_cycles``: a host's start of a program; once a run, not part of its cycles.
+    - ``measured``: measurements with which runs of these kernels were compared.
     """
 
     OMITTED: ClassVar = (

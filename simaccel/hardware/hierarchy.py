@@ -8,10 +8,11 @@ from simaccel.hardware.spatial import SpatialArraySpec
 
 
 def levels(accelerator: Accelerator) -> Hierarchy:
-    """Return the levels dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
+    """Return the levels of an accelerator, outermost first.
 
-    Without the buffer if all roles bypass it, and without vectors or lanes if there is one. A
-    systolic array has rows and columns, and no memories in its PEs.
+    A spatial array has dram, buffer, rows, cols, pe, vectors and lanes: without the buffer if all
+    roles bypass it, and without vectors or lanes if there is only one of them. A systolic array has
+    dram, buffer, rows and cols.
     """
     array, capacity_bytes = accelerator.array, accelerator.buffer.capacity_bytes
     bypass = array.bypass_buffer if isinstance(array, SpatialArraySpec) else ()
@@ -34,5 +35,6 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     else:
         every += [SpatialLevel(name=name, fanout=getattr(array, name)) for name in ("rows", "cols")]
     pipes = accelerator.distribution_rate, accelerator.collection_rate
-    is_slow = accelerator.dram.bandwidth_bytes_per_second is not None
-    return Hierarchy(levels=tuple(every), slow=(is_slow, not all(pipe.unlimited for pipe in pipes)))
+    has_dram_limit = accelerator.dram.bandwidth_bytes_per_second is not None
+    has_pipe_limit = not all(pipe.unlimited for pipe in pipes)
+    return Hierarchy(levels=tuple(every), limited_rates=(has_dram_limit, has_pipe_limit))

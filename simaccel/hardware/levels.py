@@ -27,7 +27,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalLevel:
-    """A level of memories. A role that none of them has bypasses the level."""
+    """Memories side by side; tensors of a role that none of them has bypass the level."""
 
     name: str
     memories: tuple[Memory, ...]
@@ -58,12 +58,12 @@ Level = TemporalLevel | SpatialLevel
 class Hierarchy:
     """All levels, outermost first; below the last one are MACs.
 
-    ``slow``: whether the bandwidths of the DRAM, and of the pipes between buffer and array, are
-    limited.
+    ``limited_rates``: whether the DRAM, and the NoC between buffer and array, have a limited
+    bandwidth.
     """
 
     levels: tuple[Level, ...]
-    slow: tuple[bool, bool] = (False, False)
+    limited_rates: tuple[bool, bool] = (False, False)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -244,7 +244,7 @@ def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
 
 
 def bytes_over(moved: Mapping[tuple[str, str], int], ways: Collection[str]) -> int:
-    """Return the bytes of some levels and directions."""
+    """Return the bytes of some levels and directions (``ways``), such as ``dram_read``."""
     return sum(n for (way, _), n in moved.items() if way in ways)
 
 

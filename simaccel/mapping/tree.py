@@ -82,12 +82,12 @@ class Keep(Generic[N]):
 
 @dataclass(frozen=True)
 class Do:
-    """Run an operator on what the loops have left of it.
+    """Run an operator on the block that remains of it inside all loops above.
 
-    ``array``: a systolic array takes the block and folds it; ``mac``: PEs with memories of
-    their own; ``sfu``: vector work. ``stationarity`` is what a systolic array holds;
-    ``diagonal``: of several products at once, such as the groups of a depthwise convolution, as
-    many as have rows and columns of their own, with zeros elsewhere.
+    ``unit``: ``array``, a systolic array that folds the block; ``mac``, PEs with memories;
+    ``sfu``, the vector unit. ``stationarity``: the operand that a systolic array holds.
+    ``diagonal``: independent products, such as the groups of a depthwise convolution, share the
+    array along its diagonal, each with its own rows and columns and zeros elsewhere.
     """
 
     operator: str
@@ -146,12 +146,12 @@ class Group:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The group alone, as a `ResidentScope` has its groups."""
+        """The group itself: groups and scopes are read alike (`ResidentScope.groups`)."""
         return (self,)
 
     @property
     def keeps(self) -> tuple[Keep, ...]:
-        """Tensors kept around the group, as around those of a `ResidentScope`: none."""
+        """No tensors: only a `ResidentScope` keeps some around its groups."""
         return ()
 
 

@@ -90,7 +90,7 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
 
 
 def number_words(workload: Workload) -> list[str]:
-    """Return the names of the numbers that tensors are made of: one where all have the same."""
+    """Return the number formats of a workload's tensors: one if all are equal, else by class."""
     given = {**workload.parameters.get(NATIVE, {}), **workload.parameters.get("precision", {})}
     used = {class_of(one.kind): given.get(class_of(one.kind)) for one in workload.tensors.values()}
     every = set(used.values())

@@ -234,9 +234,10 @@ def _of_array(ideal: Fraction, work: int, loading: int) -> str:
 
 
 class FreeArray(ArraySpec):
-    """An array of which only a part of a fold takes time; what it moves stays.
+    """An array of whose folds only a part takes time; the bytes it moves are unchanged.
 
-    ``timed``: nothing, the streaming, or that with its skew and the unloading: all but the loading.
+    ``timed``: the part: ``nothing``; ``streaming``; or ``skewed``, all but loading the stationary
+    operand: streaming, skew and draining.
     """
 
     timed: Literal["nothing", "streaming", "skewed"] = "nothing"

@@ -1,4 +1,4 @@
-"""Bytes that a chip has to hold of a workload in each of its memories: do they fit?"""
+"""Bytes that a workload needs of each memory of a chip, and errors if they don't fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MemoryOverflowError(SimaccelError):
 
 @dataclass(frozen=True)
 class MemoryDemand:
-    """Bytes that a workload needs of a memory, also by part, and its capacity; None: not known."""
+    """Bytes that a workload needs of a memory, in all and by part; capacity None: unknown."""
 
     memory: str
     needed_bytes: int
@@ -58,7 +58,10 @@ class MemoryDemand:
 
 
 def resident_bytes(by_parts: Iterable[Mapping[str, int]], batches: int = 1) -> int:
-    """Return the bytes of weights and of the caches of ``batches``, of a chip's demands by part."""
+    """Return the bytes of weights, and of caches of ``batches`` batches.
+
+    ``by_parts``: bytes by part of each memory of a chip (`MemoryDemand.by_part`).
+    """
     return sum(each.get("weights", 0) + batches * each.get("cache", 0) for each in by_parts)
 
 
@@ -68,12 +71,13 @@ def memory_demands(
     stored: Collection[str] = (),
     pod: Pod | None = None,
 ) -> list[MemoryDemand]:
-    """Return what a workload needs of each memory: weights and caches of all layers, activations.
+    """Return the bytes that a workload needs of each memory, by part.
 
-    Activations are what goes in and comes out, and of what goes from one operator to the next the
-    most at once of the tensors that are ``stored``; others need not be there. ``pod``: of which
-    it is a chip's part. Weights may lie cut over its chips, and be whole for one layer; tensors
-    that are a part of another one of the chip take no room of their own.
+    Parts: weights and caches of all layers, and activations. Activations are the inputs and outputs
+    of the workload, and the peak of the intermediates that live at the same time; of these only
+    those ``stored`` in the memory count, by name. ``pod``: the chips, if the workload is one chip's
+    part: weights that are sharded over them are also counted whole for one layer, and tensors that
+    are slices of another tensor of the chip don't count.
     """
     empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
     by_memory = {name: dict(empty) for name in accelerator.every_backing}
@@ -108,7 +112,10 @@ def memory_demands(
 def stored_demands(
     pod: Pod, accelerator: Accelerator, moved: Mapping[tuple[str, str], int]
 ) -> list[MemoryDemand]:
-    """Return what the fullest chip needs of each memory, of all that a mapping moves to DRAM."""
+    """Return the demands of the chip that needs most, with the intermediates it stores.
+
+    ``moved``: bytes by (level and direction, tensor) of the mapping.
+    """
     stored = _stored_names(moved)
     needs = [memory_demands(part, accelerator, stored, pod) for part in pod.workloads()]
     return max(needs, key=lambda need: [one.needed_bytes for one in need])
@@ -144,7 +151,7 @@ def _stored_names(moved: Mapping[tuple[str, str], int]) -> set[str]:
 
 
 def shortage_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
-    """Return what a workload needs of a memory, and what there is."""
+    """Return a sentence with the bytes that a workload needs of a memory, and its capacity."""
     parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
     there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
     return (

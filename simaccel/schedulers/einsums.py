@@ -134,11 +134,11 @@ def vector_families(
     kept: Sequence[str] = (),
     overwrites: bool = False,
 ) -> list[Family]:
-    """Return families of row blocks of a vector operator, with whole rows and with cut ones.
+    """Return families of row blocks of a vector operator, of whole rows and of parts of rows.
 
-    A block is a part of a rank, with all of the ranks behind it: of the last rank of rows, the one
-    before, and so on. An operator without a normalised axis has blocks within one row, or of
-    several whole rows.
+    A block tiles one rank of the rows and has all positions of the ranks inside it; each rank that
+    may be tiled has a family. Without a normalised axis a block is a
+    part of one row or several whole rows. ``rows``: of a block, if they are given.
     ``kept``: tensors that stay on chip around the group. ``overwrites``: the output replaces the
     first input, which is kept.
     """

@@ -1,4 +1,4 @@
-"""The figures of candidates in columns, and how many sets of candidates keep theirs in memory."""
+"""Figures of candidates as columns, and a least-recently-used limit of their memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_BYTES: Final = 2**30
-"""Memory of the columns of all sets in bytes. A convolution's takes about 5 MB: those of 200 are
-kept, and of more the sets that were used last; the others are counted again when needed."""
+"""Memory of the columns of all sets in bytes. Those of a convolution take about 5 MB, so about
+200 sets keep theirs; columns that were dropped are computed again when needed."""
 
 Column = npt.NDArray[Any]
 
@@ -18,9 +18,9 @@ Column = npt.NDArray[Any]
 class Columns(NamedTuple):
     """Figures of the candidates of a set, one entry each.
 
-    ``bounds``: cycles that no run is below. ``likely``: cycles of the likely run. ``dram``: bytes
-    moved. ``space``: bytes of the buffer. ``energy``: pJ by the bound; 0 if it isn't computed.
-    ``holding``: index of what the array holds. ``place``: index in the candidate's family.
+    ``bounds``: lower bound of the cycles. ``likely``: estimated cycles. ``dram``: DRAM bytes.
+    ``space``: buffer bytes. ``energy``: pJ, with the leakage of the bound's cycles; 0 if it isn't
+    computed. ``holding``: index of the stationary operand. ``place``: index in the family.
     """
 
     bounds: Column
@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 
 def narrow(column: Column) -> Column:
-    """Return a column in half the memory, if it has small integers alone."""
+    """Return a column as int32 if it is int64 and all its values are below 2^31."""
     is_small = column.dtype == np.int64 and (not column.size or column.max() < 2**31)
     return column.astype(np.int32) if is_small else column
 
@@ -52,9 +52,9 @@ _recent: WeakKeyDictionary[_Owner, None] = WeakKeyDictionary()
 
 
 def keep_recent(owner: _Owner) -> None:
-    """Note that a set's columns are used now; drop those of the sets that were not for longest.
+    """Mark a set as most recently used; drop the columns of the least recently used sets.
 
-    The last used set keeps its columns however large they are.
+    They are dropped until all take `MOST_BYTES` at most; the set itself always keeps its columns.
     """
     is_new = owner not in _recent
     _recent.pop(owner, None)

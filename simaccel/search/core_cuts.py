@@ -49,10 +49,10 @@ class PricedCut:
 def grids_on_cores(
     group: Group, space: IterationSpace, goal: Goal, families: Families
 ) -> list[CandidateSet]:
-    """Return the candidate sets of a group, on one core and cut over several; of those only one.
+    """Return the candidate sets of a group on one core; with several cores, one set of all cuts.
 
-    There bounds are loose, as cores wait for one another, and seldom end a search: one set is
-    enough.
+    Bounds of several cores, which wait for one another, are loose and seldom end a search early, so
+    that several sets would gain nothing.
     """
     first, *others = cuts_of(group, space, goal)
     grids = [goal.grid(group, first.families_around(whole)) for whole in families(first.space)]

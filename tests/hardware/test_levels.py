@@ -82,7 +82,8 @@ def test_what_takes_time_between_levels_is_known() -> None:
     up, down = (f"noc.{way}.topology=mesh" for way in ("collection", "distribution"))
     slow = {None: (), "dram": dram, "up": [up], "down": [down], "all": [*dram, up, down]}
     found = {
-        name: levels(load_accelerator("eyeriss_like", text)).slow for name, text in slow.items()
+        name: levels(load_accelerator("eyeriss_like", text)).limited_rates
+        for name, text in slow.items()
     }
     assert found == {
         None: (False, False),

@@ -31,11 +31,11 @@ _EXTERNAL: Final = 1
 
 @dataclass
 class Constants:
-    """Constants of a model's graphs: ``values`` by name of small ones, others as typed tensors.
+    """The constants that were removed from a model.
 
-    ``sparse``: names of those that are stored without their zeros. ``folded``: the number of nodes
-    that were constants. ``missing``: of small ones without a value the files beside that should
-    have it.
+    ``values``: of small constants, by name; ``without_values``: tensors with type and shape only.
+    ``sparse``: names of constants in a sparse format. ``folded``: number of removed Constant nodes.
+    ``missing``: external data files of small constants that can't be read.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)

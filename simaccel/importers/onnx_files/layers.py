@@ -88,10 +88,10 @@ def read_filtered(
     filters: Filters,
     windows: Sequence[FilterWindow],
 ) -> tuple[SlotUse, dict[str, int], tuple[list[str], list[str], list[str]]]:
-    """Return how filters go over an image, the sizes of ranks, and the ranks by what they are.
+    """Return the access of a convolution to its image, the rank sizes, and its ranks by role.
 
-    These are of samples, of output channels and of input channels. What has several groups reads
-    its channels as groups and their own.
+    The roles: samples, output channels (groups included), input channels of a group. With several
+    groups of several channels the image's channels are split into groups and channels of a group.
     """
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()

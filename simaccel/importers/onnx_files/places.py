@@ -96,7 +96,7 @@ class NodePlace:
         return attribute_of(self.node, name, default)
 
     def window_steps(self, count: int) -> tuple[list[int], list[int], list[int], str]:
-        """Return (strides, dilations, pads, kind of automatic pads) of so many dimensions."""
+        """Return (strides, dilations, pads, auto_pad) of a window with ``count`` dimensions."""
         stride = self.attribute("strides") or [1] * count
         dilation = self.attribute("dilations") or [1] * count
         pads = self.attribute("pads") or [0] * 2 * count

@@ -120,7 +120,10 @@ def name_ticks(
     log: bool = False,
     **how: Any,  # noqa: ANN401 - of matplotlib
 ) -> None:
-    """Write texts at places below an axis, of more than ``most`` evenly spaced ones."""
+    """Label an axis at places (place -> text); if there are more than ``most``, at every n-th.
+
+    ``how``: arguments of matplotlib's ``set_xticks``.
+    """
     if log:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()

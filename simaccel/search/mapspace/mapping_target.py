@@ -254,15 +254,18 @@ class MappingTarget:
 
 
 def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
-    """Return the hierarchies to search: the given one, and those with room for two slots.
+    """Return the hierarchies to search: the given one, and those with halved memories.
 
-    There mappings use half of some memories, so that all tiles may have two.
+    A mapping that fits half of a memory can have two slots for each tile there (double buffering),
+    which only gains anything if the memory is filled at a limited bandwidth.
     """
     rooms = [hierarchy]
     halved: set[str] = set()
-    for is_slow, level in zip(hierarchy.slow, hierarchy.memories[1:][-2:], strict=False):
+    for is_filled_slowly, level in zip(
+        hierarchy.limited_rates, hierarchy.memories[1:][-2:], strict=False
+    ):
         limited = any(memory.capacity_bytes for memory in level.memories)
-        if is_slow and limited:
+        if is_filled_slowly and limited:
             halved.add(level.name)
             rooms.append(_halve_memories(hierarchy, halved))
     return rooms

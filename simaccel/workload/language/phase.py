@@ -32,9 +32,10 @@ class PhaseTokens:
 
     @property
     def routed(self) -> tuple[str, int]:
-        """The rank of the tokens that are spread over experts, and their number.
+        """The rank of the tokens that are routed to experts, and their number.
 
-        Of several sequences of several tokens each spreads its tokens alike.
+        ``n``, the new tokens of a sequence, if there are several: all sequences are routed alike.
+        Else ``b``, the sequences.
         """
         return ("n", self.rows) if self.rows > 1 else ("b", self.batch)
 
