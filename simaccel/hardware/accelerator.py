@@ -292,10 +292,7 @@ class Accelerator(Spec):
         return rate(self.buffer.write_bytes_per_second, self.clock_hz)
 
     def bytes_per_cycle(self, kinds: Iterable[str] = ("",)) -> Fraction | None:
-        """Return the peak bytes per cycle of all memories of these classes of tensors.
-
-        None: unlimited.
-        """
+        """Return the peak bytes per cycle of the memories of classes of tensors; None: no limit."""
         found = Fraction(0)
         for memory in {self.memory(kind) for kind in kinds}:
             backing = self.every_backing[memory]

@@ -110,8 +110,8 @@ def make_mapping(
         allowed = "nothing on one core; --set cores.count=N for more"
         raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
     if accelerator.cores.count > 1 and dataflow.partition("-")[0] not in _ON_CORES:
-        over_cores = import_module(f"{__name__}.over_cores").over_cores
-        mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
+        map_over_cores = import_module(f"{__name__}.over_cores").map_over_cores
+        mapping = map_over_cores(workload, accelerator, dataflow, options, make_mapping)
         return require_legal(workload, mapping, accelerator)
     if dataflow in MAPSPACES:
         mapping = MAPSPACES[dataflow](workload, accelerator, options)

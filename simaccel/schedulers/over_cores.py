@@ -34,7 +34,7 @@ Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]
 """Maps a workload by the name of a dataflow."""
 
 
-def over_cores(
+def map_over_cores(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str,

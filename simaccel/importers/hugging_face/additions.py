@@ -1,6 +1,6 @@
 """Additions of families of transformers to the sizes that all of them have.
 
-``take_...`` sets sizes of the model; ``name_...`` reports parts that simaccel's blocks lack, in the
+``take_...`` sets sizes of the model; ``report_...`` adds parts that simaccel's blocks lack to the
 account of the file, with their parameters or MACs.
 """
 
@@ -22,14 +22,14 @@ from simaccel.importers.hugging_face.configuration import (
 _OWN_GAINS: Final = "each head with gains of its own"
 
 
-def name_partial_turn(config: Configuration, _: Sizes) -> None:
+def report_partial_rotary(config: Configuration, _: Sizes) -> None:
     """Report rotary embeddings of a part of each head, which are modelled as of all of it."""
     key, part = config.find("partial_rotary_factor", 1)
     if part not in (None, 1, 1.0):
         config.leave(key, "a part of each head is turned; here all of it")
 
 
-def name_unturned_layers(config: Configuration, sizes: Sizes) -> None:
+def report_layers_without_rotary(config: Configuration, sizes: Sizes) -> None:
     """Report layers without rotary embeddings, which are modelled with them."""
     flags = config.find("no_rope_layers", [])[1]
     config.taken.add("no_rope_layer_interval")
@@ -39,7 +39,7 @@ def name_unturned_layers(config: Configuration, sizes: Sizes) -> None:
         config.leave("positions", "layers that see everything turn nothing; here all do")
 
 
-def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
+def report_head_norms(config: Configuration, sizes: Sizes) -> None:
     """Report norms of Q and K whose gains differ from head to head."""
     for key in ("qk_layernorm", "use_qk_norm"):
         if config.flag(key, default=False):
@@ -47,7 +47,7 @@ def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
             config.leave("norms of Q and K", _OWN_GAINS, sizes["layers"] * count)
 
 
-def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
+def report_olmo_norms(config: Configuration, sizes: Sizes) -> None:
     """Report norms over all heads of Q and of K, and norms after the sub-layers (OLMo 2)."""
     count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
     config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
@@ -55,19 +55,19 @@ def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
     config.taken.add("clip_qkv")
 
 
-def name_embedding_norm(config: Configuration, sizes: Sizes) -> None:
+def report_bloom_embedding(config: Configuration, sizes: Sizes) -> None:
     """Report a norm after the embedding, and the biases of ALiBi (BLOOM)."""
     norm = "a norm behind the embedding"
     config.leave("word_embeddings_layernorm", norm, 2 * sizes["hidden"])
     config.leave("alibi", "a sum to the scores")
 
 
-def take_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
+def take_head_norms(config: Configuration, sizes: Sizes) -> None:
     """Set norms of Q and K by head, whose gain all heads share."""
     sizes["head_norms"] = config.flag("use_qk_norm", default=True)
 
 
-def take_side_by_side(config: Configuration, sizes: Sizes) -> None:
+def take_parallel_residual(config: Configuration, sizes: Sizes) -> None:
     """Set whether attention and feed-forward layer run in parallel after one norm."""
     sizes["shared_norm"] = config.flag("use_parallel_residual", default=False)
 

@@ -196,13 +196,15 @@ class Configuration:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFamily:
-    """A family of transformers: its defaults, and what it adds to the sizes that all have.
+    """A family of transformers: its defaults, and how its models differ from those of others.
 
-    ``biased``: layers with a bias; ``attention``: those that ``attention_bias`` switches;
-    ``fixed``: whether keys of a file don't change them. ``windowed``: whether a window holds in all
-    layers if a file doesn't say in which. ``patches``: whether the input is patches of an image, so
-    that there is no vocabulary. ``sizes``: fixed ones of every model of the family. ``additions``:
-    functions that read its own keys. ``passed``: keys that change no figure.
+    ``biased``: layers with a bias; ``attention``: the layers whose bias the key ``attention_bias``
+    sets; ``fixed``: whether ``biased`` holds whatever a file says. ``gated``: whether the
+    feed-forward layer has a gate. ``tied``: whether embedding and logits share weights.
+    ``windowed``: whether all layers have a sliding window if a file doesn't say which.
+    ``patches``: whether the input is patches of an image, without a vocabulary. ``sizes``: fields
+    of `Transformer` that all its models share. ``additions``: functions that read keys of this
+    family only. ``without_effect``: keys that change no figure.
     """
 
     norm: NormKind = "rms_norm"
@@ -216,7 +218,7 @@ class ModelFamily:
     patches: bool = False
     sizes: Mapping[str, Any] = field(default_factory=dict)
     additions: tuple[Addition, ...] = ()
-    passed: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
 
 
 def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
@@ -242,7 +244,7 @@ def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
     _read_experts(config, sizes)
     for add in family.additions:
         add(config, sizes)
-    for key in family.passed:
+    for key in family.without_effect:
         if key in config.given:
             config.pass_over(key, "nothing of its work")
     return sizes

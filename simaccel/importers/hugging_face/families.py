@@ -1,6 +1,6 @@
-"""Known families of transformers: the defaults of their configurations, and their additions.
+"""Known families of transformers: how each differs from Llama, and the defaults of its files.
 
-The defaults are those of the library `transformers`.
+The defaults are those of the library `transformers`. `ModelFamily` explains the fields.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from simaccel.importers.hugging_face import additions as own
+from simaccel.importers.hugging_face import additions
 from simaccel.importers.hugging_face.configuration import ALL_BIASED, Configuration, ModelFamily
 
 _FACTORS: Final = (
@@ -20,26 +20,26 @@ _ALIBI: Final = (
     *("apply_residual_connection_post_layernorm", "slow_but_exact", "seq_length"),
     *("masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add"),
 )
-_LLAMA: Final = ModelFamily(additions=(own.name_partial_turn,), passed=_FACTORS)
-_GLM: Final = ModelFamily(attention=("qkv",), additions=(own.name_partial_turn,))
+_LLAMA: Final = ModelFamily(additions=(additions.report_partial_rotary,), without_effect=_FACTORS)
+_GLM: Final = ModelFamily(attention=("qkv",), additions=(additions.report_partial_rotary,))
 _GEMMA: Final = ModelFamily(activation="gelu_pytorch_tanh", tied=True)
 _OLDER: Final = ModelFamily(norm="layer_norm", gated=False, activation="gelu", biased=ALL_BIASED)
-"""Of families before Llama: norms with biases, biases everywhere, no gate."""
+"""Families before Llama: layer norms, biases in all layers, no gated feed-forward layer."""
 _GPT2: Final = replace(_OLDER, activation="gelu_new", tied=True)
 _COHERE: Final = ModelFamily(
     norm="layer_norm",
     tied=True,
     sizes={"norm_bias": False, "shared_norm": True},
-    additions=(own.name_norms_of_heads,),
-    passed=_FACTORS,
+    additions=(additions.report_head_norms,),
+    without_effect=_FACTORS,
 )
 _FALCON: Final = ModelFamily(
     norm="layer_norm",
     gated=False,
     activation="gelu",
     tied=True,
-    additions=(own.take_falcon,),
-    passed=("apply_residual_connection_post_layernorm", "hidden_dropout"),
+    additions=(additions.take_falcon,),
+    without_effect=("apply_residual_connection_post_layernorm", "hidden_dropout"),
 )
 FAMILIES: Final[Mapping[str, ModelFamily]] = {
     **dict.fromkeys(
@@ -51,65 +51,77 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     ),
     **dict.fromkeys(
         ("mistral", "ministral", "mixtral", "phi3"),
-        ModelFamily(windowed=True, additions=(own.name_partial_turn,)),
+        ModelFamily(windowed=True, additions=(additions.report_partial_rotary,)),
     ),
-    "smollm3": ModelFamily(additions=(own.name_unturned_layers,)),
+    "smollm3": ModelFamily(additions=(additions.report_layers_without_rotary,)),
     **dict.fromkeys(
         ("qwen2", "qwen2_moe"),
-        ModelFamily(biased=("qkv",), fixed=True, additions=(own.take_qwen_windows,)),
+        ModelFamily(biased=("qkv",), fixed=True, additions=(additions.take_qwen_windows,)),
     ),
     **dict.fromkeys(
         ("qwen3", "qwen3_moe"),
-        ModelFamily(additions=(own.take_qwen_windows, own.take_norms_of_heads)),
+        ModelFamily(additions=(additions.take_qwen_windows, additions.take_head_norms)),
     ),
-    "hunyuan_v1_dense": ModelFamily(additions=(own.take_norms_of_heads,)),
-    "seed_oss": ModelFamily(attention=("qkv",), passed=("attention_out_bias",)),
+    "hunyuan_v1_dense": ModelFamily(additions=(additions.take_head_norms,)),
+    "seed_oss": ModelFamily(attention=("qkv",), without_effect=("attention_out_bias",)),
     "gemma": replace(_GEMMA, sizes={"scaled_embedding": True}),
-    "gemma2": replace(_GEMMA, additions=(own.take_gemma2, own.take_windows(2))),
+    "gemma2": replace(_GEMMA, additions=(additions.take_gemma2, additions.take_windows(2))),
     "gemma3": replace(
-        _GEMMA, additions=(own.take_gemma2, own.take_norms_of_heads, own.take_windows(6))
+        _GEMMA,
+        additions=(additions.take_gemma2, additions.take_head_norms, additions.take_windows(6)),
     ),
     "glm": _GLM,
     "glm4": replace(_GLM, sizes={"post_norms": True}),
-    "glm4_moe": replace(_GLM, additions=(own.name_partial_turn, own.take_norms_of_heads)),
-    "chatglm": ModelFamily(additions=(own.take_chatglm,)),
-    **dict.fromkeys(
-        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(own.name_norms_of_queries,))
+    "glm4_moe": replace(
+        _GLM, additions=(additions.report_partial_rotary, additions.take_head_norms)
     ),
-    "olmoe": ModelFamily(additions=(own.name_norms_of_queries,)),
-    "gpt_oss": ModelFamily(biased=("ff", "router"), windowed=True, additions=(own.take_gpt_oss,)),
+    "chatglm": ModelFamily(additions=(additions.take_chatglm,)),
+    **dict.fromkeys(
+        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(additions.report_olmo_norms,))
+    ),
+    "olmoe": ModelFamily(additions=(additions.report_olmo_norms,)),
+    "gpt_oss": ModelFamily(
+        biased=("ff", "router"), windowed=True, additions=(additions.take_gpt_oss,)
+    ),
     "phimoe": ModelFamily(norm="layer_norm", windowed=True),
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        additions=(own.take_windows(4), own.name_unturned_layers),
-        passed=(*_FACTORS, "rotary_pct"),
+        additions=(additions.take_windows(4), additions.report_layers_without_rotary),
+        without_effect=(*_FACTORS, "rotary_pct"),
     ),
     "stablelm": ModelFamily(
         norm="layer_norm",
-        additions=(own.name_partial_turn, own.take_side_by_side, own.name_norms_of_heads),
+        additions=(
+            additions.report_partial_rotary,
+            additions.take_parallel_residual,
+            additions.report_head_norms,
+        ),
     ),
     "starcoder2": replace(
         _OLDER,
         activation="gelu_pytorch_tanh",
         tied=True,
         windowed=True,
-        passed=("norm_type", "mlp_type"),
+        without_effect=("norm_type", "mlp_type"),
     ),
     "nemotron": ModelFamily(
-        norm="layer_norm", gated=False, activation="relu2", additions=(own.name_partial_turn,)
+        norm="layer_norm",
+        gated=False,
+        activation="relu2",
+        additions=(additions.report_partial_rotary,),
     ),
     "arcee": ModelFamily(gated=False, activation="relu2"),
     "phi": replace(
         _OLDER,
         activation="gelu_new",
         sizes={"shared_norm": True},
-        additions=(own.name_partial_turn, own.take_phi),
+        additions=(additions.report_partial_rotary, additions.take_phi),
     ),
     "gpt_neox": replace(
         _OLDER,
-        additions=(own.name_partial_turn,),
-        passed=("use_parallel_residual", "rotary_emb_base"),
+        additions=(additions.report_partial_rotary,),
+        without_effect=("use_parallel_residual", "rotary_emb_base"),
     ),
     **dict.fromkeys(
         ("gptj", "codegen"),
@@ -118,54 +130,56 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
             activation="gelu_new",
             biased=("ff", "logits"),
             sizes={"shared_norm": True},
-            additions=(own.name_partial_turn,),
-            passed=("rotary",),
+            additions=(additions.report_partial_rotary,),
+            without_effect=("rotary",),
         ),
     ),
     "gpt_neo": replace(
         _GPT2,
         biased=("o", "ff"),
-        additions=(own.take_positions("max_position_embeddings"), own.take_gpt_neo),
+        additions=(additions.take_positions("max_position_embeddings"), additions.take_gpt_neo),
     ),
-    "gpt2": replace(_GPT2, additions=(own.take_positions("n_positions"),)),
+    "gpt2": replace(_GPT2, additions=(additions.take_positions("n_positions"),)),
     "gpt_bigcode": replace(
         _GPT2,
-        additions=(own.take_positions("n_positions"), own.take_gpt_bigcode),
-        passed=("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
+        additions=(additions.take_positions("n_positions"), additions.take_gpt_bigcode),
+        without_effect=("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
     ),
     "opt": replace(
         _OLDER,
         activation="relu",
         tied=True,
-        additions=(own.take_opt,),
-        passed=("layer_norm_elementwise_affine", "_remove_final_layer_norm", "prefix"),
+        additions=(additions.take_opt,),
+        without_effect=("layer_norm_elementwise_affine", "_remove_final_layer_norm", "prefix"),
     ),
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), _FALCON),
     "bloom": replace(
         _OLDER,
         tied=True,
         sizes={"rotary": False},
-        additions=(own.name_embedding_norm,),
-        passed=_ALIBI,
+        additions=(additions.report_bloom_embedding,),
+        without_effect=_ALIBI,
     ),
     "mpt": replace(
         _OLDER,
         tied=True,
         biased=(),
         sizes={"norm_bias": False, "rotary": False},
-        additions=(own.take_mpt,),
+        additions=(additions.take_mpt,),
     ),
     **dict.fromkeys(
         ("bert", "roberta", "distilbert", "xlm-roberta", "camembert"),
-        replace(_OLDER, tied=True, additions=(own.take_bert,)),
+        replace(_OLDER, tied=True, additions=(additions.take_bert,)),
     ),
     **dict.fromkeys(
         ("t5", "mt5", "umt5"),
-        ModelFamily(activation="relu", gated=False, tied=True, additions=(own.take_t5,)),
+        ModelFamily(activation="relu", gated=False, tied=True, additions=(additions.take_t5,)),
     ),
-    **dict.fromkeys(("vit", "deit"), replace(_OLDER, patches=True, additions=(own.take_vit,))),
+    **dict.fromkeys(
+        ("vit", "deit"), replace(_OLDER, patches=True, additions=(additions.take_vit,))
+    ),
 }
-"""What is known of families, by the ``model_type`` of their files."""
+"""Families by the ``model_type`` of their files."""
 
 _TEXT: Final[Mapping[str, int]] = {
     "vocab_size": 32000,
@@ -195,13 +209,13 @@ DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "gemma2": {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
     "gemma3": {**_GEMMA2, "vocab_size": 262208},
 }
-"""What the library `transformers` has where a file of a family says nothing."""
+"""Values of keys that a family's files may leave out, by family and key."""
 
 
 def family_of_keys(config: Configuration) -> ModelFamily:
-    """Return the norms and the gate of a decoder of an unknown family, by its keys.
+    """Return a family for a decoder of an unknown one, with norm and gate guessed from its keys.
 
-    A feed-forward layer with SiLU has a gate, as in all families that are known.
+    A feed-forward layer with SiLU is taken as gated, which holds for all known families.
     """
     keys = " ".join(config.given)
     older = "rms" not in keys and ("layer_norm" in keys or "layernorm" in keys)
@@ -210,5 +224,5 @@ def family_of_keys(config: Configuration) -> ModelFamily:
         norm="layer_norm" if older else "rms_norm",
         gated=gated,
         windowed=True,
-        additions=(own.name_partial_turn,),
+        additions=(additions.report_partial_rotary,),
     )

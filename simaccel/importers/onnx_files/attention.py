@@ -91,14 +91,14 @@ def attention_node(place: NodePlace) -> AccountEntry:
     keys = _heads(place, "K", key, (kv_heads,), key_tokens)
     values = _heads(place, "V", value, (kv_heads,), value_tokens)
     for number, view in enumerate((keys, values), 1):
-        place.makes(view, number)
+        place.set_output(view, number)
     batch, _, rows, size = queries.shape
     blocks = list(inputs.row_blocks(rows))
     made = _attend(place, queries, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
     flat = len(place.made) == _FLAT
-    place.makes(made.transpose((0, 2, 1, 3)).reshape(place.made) if made and flat else made)
+    place.set_output(made.transpose((0, 2, 1, 3)).reshape(place.made) if made and flat else made)
     for number, why in inputs.unread.items():
-        place.leaves(number, why)
+        place.report_input(number, why)
     pairs = sum(block.pairs for block in blocks)
     macs = batch * heads * pairs * (size + values.shape[3])
     become = "L, softmax and A of an attention"

@@ -29,7 +29,7 @@ from simaccel.importers.onnx_files.operators import (
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import matmul_shape
 from simaccel.importers.onnx_files.reading import OnnxGraph, read_network
-from simaccel.importers.onnx_files.view_nodes import follow
+from simaccel.importers.onnx_files.view_nodes import set_views
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
@@ -187,7 +187,7 @@ class _Importer:
         first, *inner, softmax, attend = way
         place, last = self._place(first), self._place(attend)
         names = (self.names[first], self.names[softmax], self.names[attend])
-        last.makes(
+        last.set_output(
             attention(
                 self.building,
                 names,
@@ -203,7 +203,7 @@ class _Importer:
             for at, name in enumerate(inside.node.input):
                 self.building.store_in_dram(name)
                 if name not in made:
-                    inside.leaves(at, "a mask or bias of the scores: not read")
+                    inside.report_input(at, "a mask or bias of the scores: not read")
             entries[between] = inside.take_node("a part of softmax")
         logit = matmul_shape(place.shape(0), place.shape(1))
         out = matmul_shape(last.shape(0), last.shape(1))
@@ -258,7 +258,7 @@ def _map_complete(place: NodePlace) -> AccountEntry:
         return place.pass_node("harmless", "pads of the convolutions that read it")
     if _moves(place):
         return place.pass_node(
-            "harmless", "addresses" if follow(place) else "addresses what is stored"
+            "harmless", "addresses" if set_views(place) else "addresses what is stored"
         )
     why, macs = _omission(place)
     if why:

@@ -66,7 +66,9 @@ def gather(place: NodePlace) -> AccountEntry:
         numbers = indices[-1]
         wide = (*indices[:-1], *(1,) * (len(made) - len(indices) + 1))
     source = place.node.input[0]
-    place.makes(_look_up(place, place.name, (source, made), (place.node.input[1], wide), numbers))
+    place.set_output(
+        _look_up(place, place.name, (source, made), (place.node.input[1], wide), numbers)
+    )
     return place.take_node("lookup")
 
 
@@ -78,9 +80,9 @@ def gather_blocks(place: NodePlace) -> AccountEntry:
     root = place.building.root(f"{place.name}.I", "weight", bits=bits)
     rows = fresh(root, made, range(len(made)))
     indices = place.node.input[1], _lead(place.shape(1), made)
-    place.makes(_look_up(place, place.name, (rows, made), indices))
+    place.set_output(_look_up(place, place.name, (rows, made), indices))
     for number in (2, 3):
-        place.leaves(number, "scales and zero points of blocks are not moved")
+        place.report_input(number, "scales and zero points of blocks are not moved")
     return place.take_node("lookup")
 
 
@@ -104,10 +106,10 @@ def embed(place: NodePlace) -> AccountEntry:
     for label, row in rows.items():
         name = f"{place.name}.{label}.sum"
         summed = building.vector(name, "residual", made, [(summed, made), row])
-    place.leaves(6, "a bias beside a gain: not read")
+    place.report_input(6, "a bias beside a gain: not read")
     both: list[Given] = [(summed, made), place.shaped_input(5)]
-    place.makes(building.vector(place.name, "layer_norm", made, both, len(made) - 1))
-    place.makes(summed, 2)
+    place.set_output(building.vector(place.name, "layer_norm", made, both, len(made) - 1))
+    place.set_output(summed, 2)
     return place.take_node("lookup, residual and layer_norm")
 
 
@@ -144,7 +146,7 @@ def _look_up(
             root.distinct = math.prod(made) // math.prod(view.shape) * view.elements
     operands: list[Given] = [(source, made)]
     if numbers * building.bits_of(indices[0]) > BYTE * MAX_BYTES_PER_ELEMENT:
-        place.leaves(1, f"indices of {numbers} numbers each: not moved")
+        place.report_input(1, f"indices of {numbers} numbers each: not moved")
     elif math.prod(indices[1]) > 1:  # else it is a number, like an address
         operands.append((_read_indices(place, f"{name}.at", indices, numbers), indices[1]))
     return building.vector(name, "lookup", made, operands)

@@ -74,7 +74,7 @@ class NodePlace:
             return False
         return name not in building.derived and self.network.readers(name) == 1
 
-    def makes(self, view: SlotView | None, number: int = 0) -> None:
+    def set_output(self, view: SlotView | None, number: int = 0) -> None:
         """Set the view of an output, if there is one."""
         if view is not None and number < len(self.node.output):
             self.building.views[self.node.output[number]] = view
@@ -102,7 +102,7 @@ class NodePlace:
         pads = self.attribute("pads") or [0] * 2 * count
         return stride, dilation, pads, self.attribute("auto_pad", "NOTSET") or "NOTSET"
 
-    def leaves(self, number: int, why: str) -> None:
+    def report_input(self, number: int, why: str) -> None:
         """Report an input of more than one element that isn't modelled, if the node has it."""
         name = self.node.input[number] if number < len(self.node.input) else ""
         count = math.prod(self.network.shapes.get(name, ()))

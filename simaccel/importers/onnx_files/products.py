@@ -44,8 +44,8 @@ def conv(place: NodePlace) -> AccountEntry:
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
     if place.node.op_type == "FusedConv":
-        place.leaves(3, "a sum after the convolution: not read")
-    place.makes(
+        place.report_input(3, "a sum after the convolution: not read")
+    place.set_output(
         layers.conv(place.building, place.name, place.shaped_input(0), of, windows, weights)
     )
     if (kind := place.building.pending[-1].kind) is not None:
@@ -67,7 +67,7 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     of = Filters(groups, filters, channels // groups)
     before = len(place.building.pending)
     made = transposed_conv(place.building, place.name, place.shaped_input(0), of, phases)
-    place.makes(made if made.shape == place.made else None)
+    place.set_output(made if made.shape == place.made else None)
     added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
     zeros = _zero_share(phases, size)
     border = f"{zeros:.1%} of its products are with zeros around the input" if zeros else ""
@@ -107,7 +107,7 @@ def gemm(place: NodePlace) -> AccountEntry:
     if second == 1 and _is_summand(place):
         operands = [(made, place.made), place.shaped_input(2)]
         made = place.building.vector(f"{place.name}.sum", "residual", place.made, operands)
-    place.makes(made)
+    place.set_output(made)
     return place.take_node("gemm", math.prod(place.made) * inner)
 
 
@@ -123,7 +123,7 @@ def matmul(place: NodePlace) -> AccountEntry:
     second = _SECOND.get(place.node.op_type, 1)
     factor = _factor(place, second)
     made = layers.product(place.building, place.name, place.shaped_input(0), factor)
-    place.makes(made if made.shape == place.made else made.reshape(place.made))
+    place.set_output(made if made.shape == place.made else made.reshape(place.made))
     inner = place.shape(0)[-1]
     return place.take_node("gemm", math.prod(place.made) * inner)
 
@@ -139,7 +139,7 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
         batched = place.attribute(f"transBatch{which}", 0)  # rows stand before the batch
         operands.append((operand, (row + before if batched else before + row) + column))
     sizes = whole_sizes(operands)
-    place.makes(contraction(place.building, place.name, operands, f"{lead}mn"))
+    place.set_output(contraction(place.building, place.name, operands, f"{lead}mn"))
     return place.take_node("gemm", math.prod(sizes.values()))
 
 
@@ -154,7 +154,7 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)
     factor = Factor(weights, "weight", turned=True)
     made = layers.product(place.building, place.name, place.shaped_input(0), factor)
-    place.makes(made if made.shape == place.made else made.reshape(place.made))
+    place.set_output(made if made.shape == place.made else made.reshape(place.made))
     scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
@@ -207,7 +207,7 @@ def einsum(place: NodePlace) -> AccountEntry:
         made = (view, shape), output if last else kept
         macs += math.prod(sizes.values())
         if last:
-            place.makes(view if view.shape == place.made else None)
+            place.set_output(view if view.shape == place.made else None)
     return place.take_node("einsum", macs)
 
 
@@ -243,7 +243,7 @@ def _map_single_operand(place: NodePlace, operand: tuple[Given, str], output: st
         view = place.building.view_external(place.node.input[0], f"{place.name}.I")
         view = place.building.view(place.node.input[0]) if view is None else view
     if view is not None and len(view.dims) == len(left):
-        place.makes(view.transpose([left.index(letter) for letter in output]))
+        place.set_output(view.transpose([left.index(letter) for letter in output]))
     return place.take_node("average_pooling") if gone else place.pass_node("harmless", "addresses")
 
 
@@ -260,18 +260,18 @@ def recurrent(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, macs)
     for number in range(_LENGTHS, len(place.node.input)):
         if place.node.input[number] not in place.network.weights:
-            place.leaves(number, "lengths of sequences, or states before them: not read")
+            place.report_input(number, "lengths of sequences, or states before them: not read")
     for turn in range(turns):
         name = f"{place.name}.{turn}" if turns > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
         if turns == 1 and steps == 1 and not first:
             state = states[0]
-            place.makes(SlotView(state.root, ((), (), *state.dims)))
+            place.set_output(SlotView(state.root, ((), (), *state.dims)))
         else:
             for state in states:
                 place.building.store_in_dram(state)
         if turns == 1 and not first:
-            place.makes(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
+            place.set_output(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
     return place.take_node("gemms and gates", macs)
 
 

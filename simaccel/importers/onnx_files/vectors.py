@@ -57,13 +57,13 @@ _COERCED: Final = 13
 def unary(place: NodePlace) -> AccountEntry:
     """Map a function of each element; what else it is given is not read."""
     for number in range(1, len(place.node.input)):
-        place.leaves(number, "a bias, or another factor: not read")
+        place.report_input(number, "a bias, or another factor: not read")
     return _one_pass(place)
 
 
 def _one_pass(place: NodePlace) -> AccountEntry:
     kind = UNARY.get(place.node.op_type, "scale")
-    place.makes(place.building.vector(place.name, kind, place.made, [place.shaped_input(0)]))
+    place.set_output(place.building.vector(place.name, kind, place.made, [place.shaped_input(0)]))
     return place.take_node(kind)
 
 
@@ -95,12 +95,12 @@ def binary(place: NodePlace) -> AccountEntry:
     if done in others:
         others.remove(done)
     if not others:
-        place.makes(building.vector(place.name, "scale", made, [first]))
+        place.set_output(building.vector(place.name, "scale", made, [first]))
         return place.take_node("scale")
     for at, other in enumerate(others):
         name = f"{place.name}.{at}" if at else place.name
         first = building.vector(name, kind, made, [first, other]), made
-    place.makes(building.view(first[0]))
+    place.set_output(building.view(first[0]))
     return place.take_node(kind)
 
 
@@ -122,7 +122,7 @@ def softmax(place: NodePlace) -> AccountEntry:
     """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
     rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
-    place.makes(
+    place.set_output(
         _add_along_axes(
             place, "softmax", (axis, rank if coerced else axis + 1), [place.shaped_input(0)]
         )
@@ -155,7 +155,7 @@ def norm(place: NodePlace) -> AccountEntry:
     axis = int(place.attribute("axis", -1)) % rank
     most = 3 if kind == "layer_norm" else 2
     given = [place.shaped_input(at) for at in range(min(len(place.node.input), most))]
-    place.makes(_add_along_axes(place, kind, (axis, rank), given))
+    place.set_output(_add_along_axes(place, kind, (axis, rank), given))
     return place.take_node(kind)
 
 
@@ -167,10 +167,10 @@ def skip_norm(place: NodePlace) -> AccountEntry:
     summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
     gain = [place.shaped_input(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
     for number in (3, 4):
-        place.leaves(number, "a bias beside a gain: not read")
+        place.report_input(number, "a bias beside a gain: not read")
     both: list[Given] = [(summed, made), *gain]
-    place.makes(building.vector(place.name, kind, made, both, len(made) - 1))
-    place.makes(summed, 3)
+    place.set_output(building.vector(place.name, kind, made, both, len(made) - 1))
+    place.set_output(summed, 3)
     return place.take_node(f"residual and {kind}")
 
 
@@ -179,7 +179,7 @@ def group_norm(place: NodePlace) -> AccountEntry:
     made = place.made
     each = "Instance" in place.node.op_type
     for number in (1, 2):
-        place.leaves(number, "gains or biases of channels: not read")
+        place.report_input(number, "gains or biases of channels: not read")
     groups = made[1] if each else int(place.attribute("num_groups", 1))
     wide = (made[0] * groups, math.prod(made[1:]) // groups)
     source = place.node.input[0]
@@ -188,7 +188,7 @@ def group_norm(place: NodePlace) -> AccountEntry:
     if part is None:
         place.building.store_in_dram(source)
     vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
-    place.makes(vector.reshape(made))
+    place.set_output(vector.reshape(made))
     return place.take_node("layer_norm")
 
 
@@ -196,7 +196,7 @@ def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.made)
     place.attribute("p")
-    place.makes(
+    place.set_output(
         place.building.vector(place.name, "rms_norm", place.made, [place.shaped_input(0)], axis)
     )
     return place.take_node("rms_norm")
@@ -215,7 +215,7 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
     scaled = building.vector(place.name, "product", made, [place.shaped_input(0), channel])
     shift = f"{place.name}.shift"
-    place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
+    place.set_output(building.vector(shift, "residual", made, [(scaled, made), channel]))
     return place.take_node("product and residual")
 
 
@@ -235,7 +235,9 @@ def pool(place: NodePlace) -> AccountEntry:
     windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
-    place.makes(layers.pooling(place.building, place.name, kind, place.shaped_input(0), windows))
+    place.set_output(
+        layers.pooling(place.building, place.name, kind, place.shaped_input(0), windows)
+    )
     return place.take_node(kind)
 
 
@@ -251,12 +253,14 @@ def reduction(place: NodePlace) -> AccountEntry:
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
-        place.makes(place.building.vector(place.name, "scale", place.made, [place.shaped_input(0)]))
+        place.set_output(
+            place.building.vector(place.name, "scale", place.made, [place.shaped_input(0)])
+        )
         return place.take_node("scale")
     axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.made) == count
     reduced = layers.reduction(place.building, place.name, place.shaped_input(0), axes, keeps=keeps)
-    place.makes(reduced if reduced.shape == place.made else None)
+    place.set_output(reduced if reduced.shape == place.made else None)
     return place.take_node("average_pooling")
 
 
@@ -271,7 +275,7 @@ def resize(place: NodePlace) -> AccountEntry:
     if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
-        place.makes(
+        place.set_output(
             layers.pooling(building, place.name, "average_pooling", place.shaped_input(0), windows)
         )
         return place.take_node("average_pooling")

@@ -1,7 +1,7 @@
-"""Nodes that move elements or store them in other numbers: views of what others make, if possible.
+"""Nodes that only move or convert elements: their outputs are views of other tensors, if possible.
 
-What is stored in a few bits is read so: a factor and a zero point are applied as elements enter an
-operator, and what leaves one for a quantisation alone is rounded on the way.
+Quantised tensors are read as they are stored: scale and zero point are applied as elements enter an
+operator. An output that only a quantisation reads is rounded as it leaves its operator.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView
 
 
-def follow(place: NodePlace) -> bool:
-    """Set the views that outputs are; return whether they are views, where an input is one."""
+def set_views(place: NodePlace) -> bool:
+    """Set a node's outputs to views of its inputs; return False if they must be stored instead.
+
+    Inputs that are views themselves are then stored in DRAM. True if no input is a view.
+    """
     building, node = place.building, place.node
-    if node.op_type in (*_ONE, "Split") or len({*node.input}) == 1:
+    if node.op_type in (*_VIEWS, "Split") or len({*node.input}) == 1:
         building.view_external(node.input[0], f"{place.name}.I")
     if not any(name in building.views for name in node.input):
         return True
-    views = _views(place) if node.output[0] in place.network.shapes else []
+    views = _output_views(place) if node.output[0] in place.network.shapes else []
     for number, view in enumerate(views):
-        place.makes(view, number)
+        place.set_output(view, number)
         building.derived.update(node.output[number : number + 1])
     if not views or None in views:
         for name in node.input:
@@ -34,14 +37,14 @@ def follow(place: NodePlace) -> bool:
     return True
 
 
-def _views(place: NodePlace) -> list[SlotView | None]:
-    """Return what the outputs are; none for a node whose outputs are no views of its input."""
+def _output_views(place: NodePlace) -> list[SlotView | None]:
+    """Return the view that each output is, None if it is none; no entries if the node has none."""
     kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
     if kind == "Concat":
         return [_join_parts(place)]
-    if view is None or kind not in _ONE:
+    if view is None or kind not in _VIEWS:
         return _split(place, view) if view is not None and kind == "Split" else []
-    return [_ONE[kind](place, view)]
+    return [_VIEWS[kind](place, view)]
 
 
 def _reshape_view(place: NodePlace, view: SlotView) -> SlotView | None:
@@ -49,7 +52,7 @@ def _reshape_view(place: NodePlace, view: SlotView) -> SlotView | None:
 
 
 def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
-    """Return what is repeated along dimensions, as spans of their own before those repeated."""
+    """Return the view of a Tile node: each repeated dimension gets an outer span of repetitions."""
     dims = [
         tuple(part for part in (SlotSpan(REPEATED, 0, size // had),) if part.size > 1) + dim
         for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
@@ -58,7 +61,7 @@ def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
 
 
 def _join_parts(place: NodePlace) -> SlotView | None:
-    """Return a concatenation whose parts are made for nothing else."""
+    """Return the view of a concatenation; None if a part also has other readers."""
     names = list(place.node.input)
     if len(names) == 1:
         return place.building.views[names[0]]
@@ -71,7 +74,7 @@ def _join_parts(place: NodePlace) -> SlotView | None:
 
 
 def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
-    """Return numbers that are an input or an attribute, if they are known."""
+    """Return the integers of an input, or of an attribute of older opsets; None: unknown."""
     if number < len(place.node.input) and place.node.input[number]:
         known = place.network.values.get(place.node.input[number])
         return None if known is None else [int(one) for one in known.reshape(-1)]
@@ -106,7 +109,7 @@ def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
 
 
 def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
-    """Return one position of a dimension, or positions in a row that are each repeated."""
+    """Return the view of a Gather with constant, consecutive indices, each repeated alike."""
     known = _numbers(place, 1, "indices")
     axis = int(place.attribute("axis", 0)) % len(view.dims)
     if not known:
@@ -124,7 +127,7 @@ def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
     return part if part.shape == place.made else part.reshape(place.made)
 
 
-_ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
+_VIEWS: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape_view),
     **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _reshape_view),
     "Expand": lambda place, view: view.expand(place.made),
@@ -135,44 +138,46 @@ _ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     "Slice": _slice_node,
     "Gather": _pick_position,
 }
-"""Nodes of one output, by how it is a view of the first input."""
+"""Node type with one output -> the function that returns its view of the first input."""
 
 
 def dequantise(place: NodePlace) -> AccountEntry:
-    """Read a tensor as it is stored; a pass of its own where the graph's output is dequantised."""
+    """Read a quantised tensor as it is stored; an output of the graph takes a vector operator."""
     name = place.node.input[0]
     if place.node.output[0] in place.network.outputs:
-        return _pass(place)
+        return _add_pass(place)
     view = place.building.view_external(name, f"{place.name}.I")
     if view is None:
-        return _pass(place)
-    _alias(place)
+        return _add_pass(place)
+    _share_view(place)
     return place.pass_node("harmless", "read as it is stored; its factor is applied on the way")
 
 
 def quantise(place: NodePlace) -> AccountEntry:
-    """Store what an operator makes in few bits; a pass of its own where others read it, too."""
+    """Store an operator's output quantised; if others read it too, that takes a vector operator."""
     if not place.is_only_reader(0):
-        return _pass(place)
-    _narrow(place)
+        return _add_pass(place)
+    _store_narrower(place)
     return place.pass_node("harmless", "rounded as it is stored")
 
 
 def cast(place: NodePlace) -> AccountEntry:
-    """Store what an operator makes in other numbers, or read a tensor as it is stored."""
+    """Store an operator's output in another number format, or read a tensor as it is stored."""
     if place.is_only_reader(0):
-        _narrow(place)
+        _store_narrower(place)
         return place.pass_node("harmless", "rounded as it is stored")
-    return place.pass_node("harmless", "addresses" if follow(place) else "addresses what is stored")
+    return place.pass_node(
+        "harmless", "addresses" if set_views(place) else "addresses what is stored"
+    )
 
 
-def _narrow(place: NodePlace) -> None:
+def _store_narrower(place: NodePlace) -> None:
     root = place.building.views[place.node.input[0]].root
     root.bits = place.building.made_bits
-    _alias(place)
+    _share_view(place)
 
 
-def _alias(place: NodePlace) -> None:
+def _share_view(place: NodePlace) -> None:
     given, made = place.node.input[0], place.node.output[0]
     place.building.views[made] = place.building.views[given]
     place.building.read_tensors.add(given)
@@ -180,7 +185,7 @@ def _alias(place: NodePlace) -> None:
         place.building.derived.add(made)
 
 
-def _pass(place: NodePlace) -> AccountEntry:
+def _add_pass(place: NodePlace) -> AccountEntry:
     given = [place.shaped_input(0)]
-    place.makes(place.building.vector(place.name, "scale", place.made, given))
+    place.set_output(place.building.vector(place.name, "scale", place.made, given))
     return place.take_node("scale")
