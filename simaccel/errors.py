@@ -65,7 +65,7 @@ class WorkerDiedError(SimaccelError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One wrong value: where it stands (file or option, dotted path), what it is, what may be."""
+    """A wrong value: its place (file or option, dotted path), the value, and what is allowed."""
 
     file: str
     field: str
@@ -82,7 +82,7 @@ class Fault:
 
 
 def allows(allowed: str) -> str:
-    """Return what is allowed as a part of a message; what was meant needs no word before it.
+    """Return the end of a message: ``allowed:`` and the values, or a suggestion as it is.
 
     >>> allows("1 or more"), allows("did you mean 'flat'? (allowed: naive, flat)")
     ('allowed: 1 or more', "did you mean 'flat'? (allowed: naive, flat)")
@@ -187,9 +187,9 @@ def suggest(word: str, choices: Iterable[str]) -> str:
 
 
 def suggest_field(word: str, fields: Iterable[str]) -> str:
-    """Return what to write instead of an unknown field: the nearest, if one is really near.
+    """Return the allowed fields, and the one that was probably meant if a spelling is close.
 
-    What only sounds alike is often another thing, which nothing models.
+    Only very close ones count: a similar word is often the name of something that isn't modelled.
 
     >>> suggest_field("capacity", ["capacity_bytes", "source"])
     "did you mean 'capacity_bytes'? (allowed: capacity_bytes, source)"

@@ -66,7 +66,7 @@ def beaten(rows: _Rows, by: _Rows) -> _Bools:
 
 
 def pick_evenly(numbers: _Ints, most: int) -> _Ints:
-    """Return at most so many numbers, which lie evenly between the first and the last.
+    """Return at most ``most`` of the numbers, evenly spaced, the first and the last included.
 
     >>> pick_evenly(np.arange(10), 4)
     array([0, 3, 6, 9])

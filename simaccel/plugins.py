@@ -128,10 +128,10 @@ def plugin(group: str, name: str) -> Plugin | None:
 
 
 class Registry(MutableMapping[str, Thing], Generic[Thing]):
-    """Things by name: simaccel's ``own``, and after them those of the plug-ins of a group.
+    """Objects by name: simaccel's ``own``, then those of plug-ins (a group of entry points).
 
-    ``accept`` makes the thing of what a plug-in's entry point names, and raises ``plugin.error``
-    where it is no such thing. A name of simaccel's own is never a plug-in's.
+    ``accept`` converts the object that an entry point loads, and raises ``plugin.error`` if it has
+    the wrong type. simaccel's own names can't be overridden.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     innermost = _innermost_place(units.cuts(first), inside)
 
     def tile_cycles(path: TreePath, least: int = 1) -> Ints:
-        """Return the cycles of one tile of each visit, of those of so many tiles at least."""
+        """Return the cycles of one tile per visit, over all visits of at least ``least`` tiles."""
         return serial_cycles(units, path, PathCuts(family.space, path, innermost, least))
 
     def add_chains(operators: Sequence[TreePath]) -> Ints:

@@ -47,7 +47,7 @@ class WantedSpace:
 
     @classmethod
     def take_options(cls, given: dict[str, Any]) -> WantedSpace:
-        """Remove these options from click's, and return them."""
+        """Remove the options of a design space from ``given``, click's values; return them."""
         names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline", "objective")
         others = {name: given.pop(name) for name in names}
         search, where = take_search_options(given), (*given.pop("where"), *given.pop("limits"))

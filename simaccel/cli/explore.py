@@ -53,7 +53,7 @@ class ExplorationFiles(OutputFiles):
 
     @classmethod
     def take_options(cls, given: dict[str, Any]) -> ExplorationFiles:
-        """Remove these options from click's, and return them."""
+        """Remove the options of output files from ``given``, click's values; return them."""
         files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
         files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
         files["-o"] = given.pop("output")

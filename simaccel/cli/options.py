@@ -144,9 +144,9 @@ _SIZES = (
 def option_group(
     name: str, take: Callable[[dict[str, Any]], object], *options: Decorator
 ) -> Decorator:
-    """Return a decorator that adds options, in their order; the command gets them as ``name``.
+    """Return a decorator that adds options to a command, in order, as one argument ``name``.
 
-    ``take``: removes their values from those that click passes, and returns what they describe.
+    ``take``: removes the options' values from click's dictionary and returns that argument.
     """
 
     def add(command: Command) -> Command:

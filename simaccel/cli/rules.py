@@ -14,11 +14,11 @@ from simaccel.errors import Fault
 
 
 class OptionRule(NamedTuple):
-    """A rule on options of some commands: they exclude others, or require one of them.
+    """A rule on options of some commands: they exclude other options, or require one of them.
 
-    ``beside``: the options that each of ``options`` excludes or, with ``needs``, of which it
-    requires one; ``NAME=VALUE``: with this value. ``reason``: appended to what is allowed.
-    ``taken``: options that go with it nevertheless; ``*`` stands for all others.
+    ``beside``: the options that each of ``options`` excludes; with ``needs``, those of which it
+    requires at least one; ``NAME=VALUE``: only with this value. ``options`` of ``*``: all of the
+    command except ``taken``. ``reason``: appended to the allowed values in the message.
     """
 
     commands: str

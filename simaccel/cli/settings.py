@@ -245,7 +245,7 @@ def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[clic
 
 
 def is_of_experiment(param: click.Parameter) -> bool:
-    """Return whether an option decides what runs, not what is shown of it."""
+    """Return whether an option changes the experiment, not only the output."""
     if isinstance(param, SettingOption):
         return True
     names = {name for title in _OF_EXPERIMENT for name in _SECTIONS[title]}

@@ -40,7 +40,7 @@ class StageCounts:
 
     @classmethod
     def take_options(cls, given: dict[str, Any]) -> StageCounts:
-        """Remove these options from click's, and return them."""
+        """Remove both options from ``given``, click's values by name, and return them."""
         stages = given.pop("stages")
         return cls(None if stages is None else int(stages), given.pop("micro_batches"))
 

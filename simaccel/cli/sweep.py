@@ -71,7 +71,7 @@ def _require_parameters(setting: Setting, workload: Workload) -> None:
 def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: object) -> Settings:
     """Return the settings of --sweep; empty if it is not given.
 
-    ``beside``: values of options that are not in ``experiment``, by what they set.
+    ``beside``: values of options that are not in ``experiment``, by field.
     """
     if not texts:
         return ()

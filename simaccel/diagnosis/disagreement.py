@@ -43,10 +43,11 @@ def dram_of(run: OperatorRun) -> int:
 class DirectiveRuntime:
     """The cycles of a group by the directives, in all repetitions, or why there are none.
 
-    ``written``: the directives, where they are of a whole group. ``operators``: what they say of
-    each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
-    the array is systolic. ``ideal_cycles``: with a NoC that takes no time; ``at_once_cycles``: and
-    array and SFU at once where branches run ahead; ``computing_cycles``: and without memories.
+    ``written``: the directives, if there are some for the whole group. ``operators``: the times of
+    its operators, one repetition each. ``memory``: the memory that takes longer than the array.
+    ``folds``: whether the array is systolic. ``ideal_cycles``: cycles with an infinitely fast NoC;
+    ``at_once_cycles``: and with array and SFU overlapped where branches run ahead;
+    ``computing_cycles``: and with infinitely fast memories.
     """
 
     written: str = ""

@@ -42,7 +42,7 @@ class WrittenTensor:
     """What was written since the last read, latest first."""
 
     def write(self, places: Integers, values: Array) -> None:
-        """Write elements, over those that are there."""
+        """Write elements; values already written are replaced."""
         self.last.insert(0, (places, values))
 
     def read(self, places: Integers, others: Array) -> Array:
@@ -107,7 +107,7 @@ class SampledGroups:
         return 1 / math.sqrt(max(summed, default=1))
 
     def expected_values(self, tensor: str, box: Box, before: int) -> Array:
-        """Return the values of a box in plain numpy, as so many operators have written it."""
+        """Return the values of a box after the first ``before`` operators, in plain numpy."""
         values = self.values_before(tensor, box)
         for number, operator in enumerate(self.operators[:before]):
             if operator.output.tensor == tensor:

@@ -37,9 +37,9 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def speedup_without(result: RunResult, limit: str) -> float | None:
-    """Return the speedup of a program without a limit, by its name; None where that can't be run.
+    """Return the speedup of a program if the limit of this name is removed; None if it can't be.
 
-    The program stays as it is, so this is the most that any change of that resource alone gains.
+    The program is unchanged, so no change of that resource alone gains more.
     """
     case = _CASES.get(limit)
     if case is None or not takes_time(result.accelerator, case):

@@ -23,12 +23,11 @@ WORTH_SAYING = 0.05
 
 @dataclass(frozen=True)
 class VerdictFigures:
-    """The figures from which the sentences about a part are made.
+    """The figures behind a verdict on a part of a run.
 
-    ``accelerator``: without it no bandwidth is judged. ``gains``: the speedup of this part by each
-    case of freed resources. ``operators``: those of a whole run, each of which waits for its own
-    compute engine. ``loading_cycles``: of the array, in which operands shift in, or sums out, and
-    nothing streams. ``mac_share``: 1 over the MACs of a PE a cycle.
+    ``accelerator``: None: bandwidths are not judged. ``gains``: speedup of the part for each set of
+    freed resources. ``operators``: the operators of a whole run. ``loading_cycles``: those in which
+    the array only shifts operands in or sums out. ``mac_share``: cycles per MAC of a PE.
     """
 
     part: OperatorDiagnosis

@@ -27,12 +27,11 @@ MOST_LISTED: Final = 20
 
 @dataclass(frozen=True)
 class AccountEntry:
-    """An entry of a file: its place (``name``), and whether it was taken.
+    """An entry of an imported file: its place (``name``), and whether it was taken.
 
     ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
-    tensor, or the kind of a node. ``macs``: its multiply-accumulates; None if it is not taken and
-    its work can't be counted. ``elements``: its output elements, if it has no MACs.
-    ``remark``: what to know of one that is taken.
+    tensor, or the type of a node. ``macs``: multiply-accumulates; None: not taken, and unknown.
+    ``elements``: output elements, if it has no MACs. ``remark``: a note on one that is taken.
     """
 
     name: str

@@ -32,12 +32,13 @@ class ChipAxis(NamedTuple):
 
 @dataclass(frozen=True)
 class ChipPod:
-    """Chips of one kind in a shape, and the links of each.
+    """Equal chips arranged in a shape, and the links between them.
 
-    Chip numbers count the last dimension of ``shape`` first; what is no torus has one. ``before``:
-    of chips that are part of a torus, dimensions in which they all are at one place. A dimension
-    more than there are of links is the first one: slices on a network, to which each chip has one
-    link, whatever the links inside of a slice are. ``clock_hz``: of the chips.
+    Chip numbers are row-major: the last dimension of ``shape`` varies fastest. Only a torus has
+    several dimensions. If ``shape`` has one dimension more than the links, the first one counts
+    slices on a network, to which each chip has one link. ``before``: for a part of a torus, the
+    number of leading dimensions in which all its chips have one coordinate. ``clock_hz``: of the
+    chips.
     """
 
     links: LinksSpec
@@ -49,7 +50,7 @@ class ChipPod:
     def from_links(
         cls, links: LinksSpec, chips: tuple[int, ...] | int, clock_hz: int = 10**9
     ) -> Self:
-        """Return so many chips, or chips of such a shape, on some links.
+        """Return a pod of a number of chips, or of a shape, on some links.
 
         >>> torus = LinksSpec(topology="torus", dimensions=2, bytes_per_second=1)
         >>> ChipPod.from_links(torus, 8).shape
@@ -223,7 +224,10 @@ class ChipPod:
         return tuple(dimensions)
 
     def _dimension(self, stride: int, count: int, order: Sequence[int]) -> LinkAxis | None:
-        """Return the part of a dimension that so many chips are in first; None if in none."""
+        """Return the part of a dimension on which ``count`` chips lie first, or None.
+
+        ``stride``: between their numbers; ``order``: of the dimensions in chip numbers.
+        """
         within = 1
         for number in reversed(order):
             size = self.shape[number - self.before]

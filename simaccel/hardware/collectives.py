@@ -125,7 +125,7 @@ class CollectiveCost(NamedTuple):
 
     ``link_bytes``: over the busiest link of each axis, in one direction; ``sent_bytes``: over all
     links of a chip, including those that it forwards; ``hops``: links that the last piece passes;
-    ``all_links_bytes``: over each link if all carried as many.
+    ``all_links_bytes``: over each link if the load were equal on all.
     """
 
     link_bytes: tuple[int, ...]

@@ -99,7 +99,7 @@ class SpatialArraySpec(Spec):
         return self.rows * self.cols * self.vectors * self.lanes
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - of systolic arrays
-        """Return the cycles of a pass of ``steps`` cycles: as many, as there is no fill."""
+        """Return ``steps``, the cycles of a pass: a spatial array has no fill."""
         return steps
 
     @property

@@ -69,9 +69,10 @@ Kind = TypeVar("Kind", bound=Spec)
 
 
 def copy_spec(spec: Spec, kind: type[Kind], **fields: object) -> Kind:
-    """Return a copy of a spec as one of a ``kind``, its own or one that changes what work costs.
+    """Return a copy of a spec as another class (``kind``) with other values of some ``fields``.
 
-    ``fields`` get other values; ``model_copy`` would keep the cached rates.
+    ``kind``: its own class, or a subclass with other costs. Cached rates are not copied, which
+    ``model_copy`` would do.
     """
     own = {name: getattr(spec, name) for name in type(spec).model_fields}
     return kind.model_validate(own | fields)

@@ -30,7 +30,7 @@ LEVELS = (BUFFER, PE)
 
 
 def structure_faults(workload: Workload, group: Group) -> list[Finding]:
-    """Return the faults of a group's operators; if there are none, those of its tree's nodes."""
+    """Return the faults of a group's operators or, if they have none, of the nodes of its tree."""
     found = fusion_faults(workload, group)
     if found:
         return found

@@ -177,9 +177,9 @@ def _area_text(row: StudyRow) -> str:
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
-    """Return what differs between rows beside the dataflow: the swept parameter, the length.
+    """Return the parameters that differ between rows, such as the swept one and the length.
 
-    The title has a length that all rows of a sweep share.
+    Not the dataflow, and not a length that all rows of a sweep share, which the title has.
     """
     point = rows[0].lead
     names = [one.axis.name for one in rows[0].settings]
@@ -253,7 +253,7 @@ def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
 
 
 def _extra_columns(row: StudyRow, faster: float | None, *, own: bool) -> Row:
-    """Return what a row has beside its run: tokens, memory, speedup, an estimate of one's own."""
+    """Return a row's columns beside those of its run: tokens, memory, speedup, user's estimate."""
     figures = row.figures or dict.fromkeys(FIGURES)
     tokens = {name: figures[name] for name in ("tokens_per_second", "energy_per_token_pj")}
     given = _estimate_figures(row) if own else {}

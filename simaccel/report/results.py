@@ -260,7 +260,7 @@ def _room_line(demand: MemoryDemand) -> str:
 
 
 def stalls_text(stalls: Mapping[str, int], cycles: int, most: int) -> str:
-    """Return the largest causes of stalls, at most so many, in percent of the cycles."""
+    """Return the ``most`` largest causes of stalls in percent of the cycles, as text."""
     shares = ((cause, n / cycles) for cause, n in Counter(stalls).most_common(most))
     return ", ".join(
         f"{cause_text(cause)} {short_share_text(share)}"

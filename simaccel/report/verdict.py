@@ -43,7 +43,7 @@ _ENGINES = {
 
 
 def sentences(scene: VerdictFigures) -> list[str]:
-    """Return what limits an operator, or what its compute engine waits for, and what to change."""
+    """Return the verdict: the limit of an operator or its waits, and the changes that gain most."""
     part, engine = scene.part, scene.engine
     if is_bound(part):
         return [_bound(scene), *advice(scene.gains)]

@@ -213,8 +213,8 @@ def only_memory(accelerator: Accelerator) -> str:
 def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:
     """Return the cycles that the computing unit waits, by cause.
 
-    Those of the SFU where the array has nothing to do for longer than it waits for anything. Starts
-    are those of the engine that has most: while one waits for a start, none works.
+    The unit is the array, or the SFU if the array is idle for longer than it waits for any cause.
+    Waits for kernel starts are the most of any engine: while one waits for a start, none works.
     """
     account = run.engines[computing_unit(run)]
     if account.idle > max(account.stalls.values(), default=0):
@@ -350,8 +350,8 @@ def computing_unit(run: Run | OperatorRun) -> str:
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:
     """Return the cycles beyond a bound by cause, the largest first; they add up to cycles - bound.
 
-    ``terms`` are those of the bound, in cycles. ``busy`` is work of the unit beyond the bound.
-    If groups overlap, a group may have a bound above its own cycles: then the result is empty.
+    ``terms``: the bound's, in cycles. The cause ``busy`` is work of the unit beyond the bound.
+    Empty if the bound is above the cycles, which a group that overlaps with others may have.
     """
     unit = computing_unit(run)
     account = run.engines[unit]

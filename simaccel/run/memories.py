@@ -23,14 +23,14 @@ _NAMED: Final = 2
 
 
 class MemoryOverflowError(SimaccelError):
-    """A workload needs more of a memory than there is; the message names what would hold it.
+    """A workload exceeds the capacity of a memory; the message names a remedy.
 
-    It ends with the setting that runs it all the same, which ``shortage`` leaves out.
+    It ends with the setting that ignores capacities, which ``shortage`` leaves out.
     """
 
     @property
     def shortage(self) -> str:
-        """Text of what is needed, what there is, and what would hold it."""
+        """Text: the bytes needed, the capacity, and a remedy."""
         return super().__str__()
 
     def __str__(self) -> str:

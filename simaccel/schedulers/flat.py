@@ -73,9 +73,10 @@ def _blocks(
 def fitting_kinds(
     problem: AttentionProblem, kinds: Sequence[str], accelerator: Accelerator
 ) -> list[str]:
-    """Return the kinds of attention that may fit the buffer; of `flat` at least the last.
+    """Return the kinds of attention that may fit the buffer, and the last `flat` kind anyhow.
 
-    The intermediate of the fewest rows has to leave room for others.
+    A `flat` kind may fit if the intermediate of its smallest block of rows is smaller than the
+    buffer; other kinds are not checked.
     """
     flat = [kind for kind in kinds if kind.startswith("flat")]
     fewest = {

@@ -94,6 +94,6 @@ def _fixed_family(
 
 
 def _cut_loops(space: IterationSpace, ranks: tuple[str, ...], most: int) -> list[Loop]:
-    """Return loops that leave at most so many positions of some ranks together."""
+    """Return loops whose tiles have at most ``most`` positions, over all of ``ranks``."""
     tiles = shrink_sizes(space, ranks, most)
     return [Loop(rank, tiles[rank]) for rank in ranks]

@@ -95,11 +95,11 @@ def degrees_of(
 ) -> ParallelDegrees:
     """Return the degrees of parallelism of a pod; one that isn't given takes the remaining chips.
 
-    ``stages``: pipeline stages, each of which has these degrees; ``copies``: groups of chips that
-    do the same.
+    ``stages``: number of pipeline stages, each with these degrees; ``copies``: number of groups of
+    chips with equal work.
 
     Raises:
-        InputError: there are not as many chips.
+        InputError: the degrees don't multiply to the number of chips.
 
     """
     expert = 1 if expert is None else expert

@@ -59,9 +59,9 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSearch) -> bool:
     """Return whether holding tensors could change the best fusion of these operators.
 
-    It could if not everything that could be held fits beside a fused group, as a slower fusion may
-    leave more room; or if everything that a group loads could be held, as its time no longer
-    depends on loads.
+    It could if not all tensors that may be held fit the buffer together with a fused group, as a
+    slower fusion may leave more room; or if all inputs of a group may be held, as its time then no
+    longer depends on loads.
     """
     mapping = mapping_of(workload, "", body)
     predicted = {

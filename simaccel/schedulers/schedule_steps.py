@@ -75,10 +75,10 @@ class ScheduleStep:
             self.value = self._scale_to_all(self.scored.value)
 
     def find_least_costly(self, limit: float) -> ScheduleStep | None:
-        """Return the step with the least costly candidate whose objective is at most ``limit``.
+        """Return the step with its least costly candidate whose objective is within ``limit``.
 
-        None if a few runs find none, or for an attention whose operators run one after the other:
-        there that is found by the steps of these.
+        None if a few runs find none, or if the step is an attention whose operators run one after
+        the other: these have steps of their own.
         """
         single = self._scale_to_single(limit)
         searched = self.candidates

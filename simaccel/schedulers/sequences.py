@@ -45,10 +45,10 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
 
 
 def measure_all(workload: Workload, bodies: Sequence[Body], goal: Goal) -> dict[int, ScoredTree]:
-    """Return the figures of those mappings of a workload that the machine takes, by number.
+    """Run several mappings of a workload; return the figures by index, without refused ones.
 
     Raises:
-        SimaccelError: it refuses all of them.
+        SimaccelError: the machine refuses all of them.
 
     """
     outcomes = goal.judge.judge(workload, bodies, float("inf"))  # perhaps in several processes

@@ -106,10 +106,10 @@ class RankCuts:
 
     @cached_property
     def tokens(self) -> Spreads:
-        """Cuts of a transformer's operators along its tokens, but for those of attention.
+        """Cuts of a transformer's operators along its tokens, except attention.
 
-        Attention, in which each token has another part of the keys, is for all tokens; so is what
-        goes to a cache.
+        Attention and operators that write a cache have all tokens, as each token sees another part
+        of the keys.
         """
         attended, ranks, tensors = set[str](), dict[str, str](), self.workload.tensors
         for operator in self.workload.operators:

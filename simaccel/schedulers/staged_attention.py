@@ -62,7 +62,7 @@ class StagedAttention:
         return min(found, self._bound_of(self.every_row, left))
 
     def _bound_of(self, rows: int, room: int) -> float:
-        """Return a lower bound of the objective with so many resident rows in ``room`` bytes.
+        """Return a lower bound of the objective with ``rows`` resident rows in ``room`` bytes.
 
         Rows that are not resident take at least their share of what all rows would take; resident
         ones at least the work of array and SFU on them. From the sum goes what may be loaded and
@@ -150,7 +150,7 @@ class StagedAttention:
         return best
 
     def figures_of(self, part: Part) -> ScoredTree | None:
-        """Return the figures of a part of a mapping that was chosen here; None if it wasn't."""
+        """Return the figures of a part of a mapping if this search found it; else None."""
         staged = (staged for staged, _ in self.known.values() if staged)
         return next((scored for body, scored in staged if body == (part,)), None)
 
@@ -286,9 +286,10 @@ class StagedAttention:
     def place(
         self, rows: int, room: int, slower: float = 1.0, search: TreeSearch | None = None
     ) -> list[Placed] | None:
-        """Return the best trees of L, softmax and A in so much room; None if nothing fits.
+        """Return the best trees of L, softmax and A for ``rows`` resident rows in ``room`` bytes.
 
-        ``slower``: those of least cost that take at most so many times the best's objective.
+        ``slower``: above 1, the least costly trees are returned whose objectives are at most
+        ``slower`` times the best ones. None if nothing fits.
         """
         taken, places = capacity(self.search.accelerator) - room, []
         for candidates, held in self._operator_candidates(rows, search):

@@ -124,11 +124,11 @@ class TreeSearch:
         kept: Sequence[str] = (),
         label: str = "alone",
     ) -> GroupSearch:
-        """Return the search of a group, shared with groups that are mapped alike.
+        """Return the search of a group; groups with equal candidates share one search.
 
-        While tensors are ``kept`` on chip around it, a single core does everything. ``more``: what
-        else decides the candidates, beside the operators and ``kept``. ``label``: the name of the
-        search in accounts.
+        ``kept``: tensors that stay on chip around the group, which then runs on a single core.
+        ``more``: a hashable key of anything else that decides the candidates. ``label``: the name
+        of the search in accounts.
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]

@@ -228,7 +228,7 @@ class CandidateSet:
             yield from (replace(keep, tensor=name) for name in islice(own, 1))
 
     def extend(self, families: Sequence[Family]) -> CandidateSet:
-        """Return these candidates and those of more families of the same group."""
+        """Return a set with these candidates and those of more families of the same group."""
         if not families:
             return self
         return replace(self, families=[*self.families, *families], limits=(), totals=[*self.totals])

@@ -55,7 +55,7 @@ class ExperimentResult(RunResult):
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The operators and fused groups: what each takes, and what limits it."""
+        """The operators and fused groups, each with its figures and its limit."""
         return rows_of(self)
 
     @cached_property
@@ -172,7 +172,7 @@ def bound_json(
 
 
 def floor_json(floor: ByteBound) -> dict[str, int | None]:
-    """Return what is moved with DRAM at least: with the memory there is, and with any."""
+    """Return the lower bounds of DRAM bytes: with the given on-chip memory, and without a limit."""
     return {
         "bound_bytes": floor.least_bytes,
         "compulsory_bytes": floor.distinct_bytes,

@@ -247,7 +247,7 @@ def planned_phases(
 
 
 def chosen_lengths(first: int, count: int, most: int) -> list[int]:
-    """Return at most so many of the lengths first, first + 1, ...: both ends, evenly between.
+    """Return at most ``most`` of the lengths first, first + 1, ..., evenly spaced, with both ends.
 
     >>> chosen_lengths(512, 128, 5)
     [512, 544, 576, 607, 639]

@@ -21,9 +21,9 @@ ROWS: Final = "rows"
 
 
 def store_in(folder: str | Path | None, kind: str = RUNS) -> ResultStore:
-    """Return the store in a folder, which may not exist yet; None: in memory only.
+    """Return the store in a folder, which may not exist yet; without a folder, one in memory.
 
-    ``kind``: runs of designs or rows of comparisons.
+    ``kind``: the subfolder: runs of designs, or rows of comparisons.
 
     Raises:
         InputError: the folder contains other files, or it can't be made.

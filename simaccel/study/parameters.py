@@ -27,9 +27,9 @@ Values = tuple[Value, ...]
 class Parameter:
     """A parameter that can be swept.
 
-    ``read`` and ``write`` convert one value (``read`` raises ValueError with what is allowed).
-    ``fields``: what it sets, of the accelerator or of the workload's parameters. ``apart``: whether
-    each field can have a value of its own, as in 32x64.
+    ``read`` parses a value from text (ValueError: the allowed values), ``write`` formats it.
+    ``fields``: the fields that it sets, of the accelerator, workload or mapping. ``apart``: whether
+    fields may get different values, as in 32x64.
     """
 
     axis: Axis

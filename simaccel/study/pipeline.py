@@ -84,7 +84,7 @@ class PipelineRun:
         return self.cycles_of(self.stage_cycles)
 
     def cycles_of(self, stages: Sequence[int]) -> int:
-        """Return these cycles (`cycles`) for other cycles of a micro-batch in each stage."""
+        """Return `cycles` if a micro-batch took ``stages`` cycles in each stage."""
         if self.plan.phase == "decode":
             return step_cycles(stages, self.plan.micro_batches, self.plan.messages, self.plan.back)
         return micro_batch_ends(stages, self.plan.micro_batches, self.plan.messages)[-1]
@@ -150,9 +150,9 @@ def step_cycles(
 ) -> int:
     """Return the cycles from one token of a sequence to its next in a full pipeline.
 
-    A micro-batch goes through all stages and back; a stage or a link has all micro-batches in that
-    time. The longest of these ways round is what all others wait for, exactly: each of them is a
-    token long, so that every other way round, which mixes them, is a mean of them.
+    In that time a micro-batch goes through all stages and back, and each stage and each link serves
+    all micro-batches. The cycles are exactly the longest of these cyclic dependences: each spans
+    one token, so any other cycle, a combination of them, has a mean of their lengths per token.
 
     >>> step_cycles([3, 5], 1, [PipelineMessage(8, 1, 2)], PipelineMessage(4, 1, 2))
     14

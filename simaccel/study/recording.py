@@ -31,9 +31,9 @@ def trace_header(
     program: Program,
     walks: InstructionStreams | None = None,
 ) -> TraceHeader:
-    """Put together what reproduces a run: each text is a file that simaccel reads.
+    """Return a trace's header, which reproduces the run: each of its texts is an input file.
 
-    ``walks`` are those of the program, if they are known.
+    ``walks``: the program's instruction streams, if they were made before.
     """
     return TraceHeader(
         accelerator=document_text(accelerator_document(accelerator)),

@@ -162,7 +162,7 @@ def write_end(
     served: Mapping[str, int],
     figures: bytes,
 ) -> None:
-    """Write the run's figures, and its own sums, which a reader compares with those of the rows."""
+    """Write the run's figures, and its sums, which readers compare with sums over the rows."""
     table = [
         [{"busy": t.busy, "idle": t.idle, **t.stalls}.get(cause, 0) for cause in CAUSES]
         for t in engines.values()

@@ -30,8 +30,9 @@ IMAGE = "image"
 class NetworkNode:
     """A layer of a linked network; ``given``: the nodes whose outputs it reads, or the image.
 
-    ``sizes``: of a pooling those of a depth-wise convolution, of a sum or rectifier those of its
-    output. ``padding``: rows and columns before the image; behind it, what the filter reaches.
+    ``sizes``: a pooling has those of a depthwise convolution, a sum or rectifier those of its
+    output. ``padding``: rows above and columns left of the image; below and right it is as wide as
+    the filter needs.
     """
 
     name: str

@@ -15,8 +15,8 @@ from simaccel.workload.workload import Workload
 def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload:
     """Return a workload with intermediates placed in a shared buffer (None: there is none).
 
-    Room is counted over chains of operators, each of which reads the output of the one before: no
-    dataflow fuses more than such a chain.
+    The peak of live bytes is counted over chains of operators that each read the output of the one
+    before, as no dataflow fuses more than such a chain.
     """
     chosen = _choose_shared(workload, capacity_bytes) if capacity_bytes else frozenset()
     if chosen == {name for name, tensor in workload.tensors.items() if tensor.shared}:

@@ -72,11 +72,12 @@ _BITS: Final[Mapping[str, int]] = {
 
 
 class ConstantFolder:
-    """Folds the constants of a model: nodes with constant results are removed from its graph.
+    """Folds constants: nodes of a model whose results are constant are removed from its graph.
 
-    ``dims``: sizes of named dimensions. ``values``: of small constants; ``constants``: names of
-    all. ``folded``: number of removed nodes. ``distinct``: constant that repeats others ->
-    number of its distinct elements. ``scales``: elements of scales and zero points of blocks.
+    ``dims``: sizes of named dimensions. ``values``: values of small constants, by name;
+    ``constants``: names of all constants. ``folded``: number of removed nodes. ``distinct``: number
+    of distinct elements of a constant that repeats other constants, by name. ``scales``: number of
+    elements of the scales and zero points of blocks.
     """
 
     def __init__(

@@ -48,14 +48,14 @@ _DOES: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
 
 @dataclass
 class OnnxGraph:
-    """The nodes of a graph that aren't constant, and what is known of its tensors.
+    """The nodes of an ONNX graph after folding of constants, and its tensors, by name.
 
-    ``shapes``: by tensor, where known; ``values``: of small constants; ``weights``:
-    names of constants. ``bits``: of an element, as stored. ``folded``: number of nodes with results
-    that are constant. ``outputs``: of the graph. ``opset``: of ONNX's operators.
-    ``distinct``: constant that repeats others -> number of its distinct elements. ``missing``:
-    files with values of small constants that can't be read. ``dead``: account entries of nodes that
-    no output depends on, which ``nodes`` lacks; ``notes``: of other parts that are left out.
+    ``shapes``: known shapes. ``values``: values of small constants. ``weights``: names of all
+    constants. ``bits``: stored bits of an element. ``folded``: number of folded nodes.
+    ``outputs``: names of the graph's outputs. ``opset``: version of the standard operators.
+    ``distinct``: number of distinct elements of a constant that repeats other constants.
+    ``missing``: external files with small constants that can't be read. ``dead``: account entries
+    of removed nodes, on which no output depends; ``notes``: of other parts that are left out.
     """
 
     nodes: list[Any]

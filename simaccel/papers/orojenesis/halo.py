@@ -84,9 +84,9 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class LoopSteps:
-    """The elements that steps of loops load, for tilings; what several steps share is found once.
+    """The elements that steps of loops load, for many tilings; common parts are computed once.
 
-    What an operand's tiles load depends on the loops over its own ranks; others only repeat it.
+    The elements of an operand depend on the loops over its own ranks; other loops repeat them.
     """
 
     cuts: Cuts

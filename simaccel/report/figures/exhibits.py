@@ -152,10 +152,10 @@ _ABOVE, _BELOW = 0.65, 0.4
 
 
 def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> Figure:
-    """Draw MACs per second over MACs per byte; names first where most cycles are lost.
+    """Draw a roofline: MACs per second over MACs per byte, and a second axis in operations.
 
-    A second axis counts operations. Beside the DRAM bandwidth, the rate at which a systolic array
-    loads its weights is a roof of its own.
+    Roofs are the peak, the DRAM bandwidth, and the rate at which a systolic array loads weights.
+    Operators that lose most cycles are labelled first.
     """
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA

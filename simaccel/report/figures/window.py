@@ -269,10 +269,10 @@ class Panel:
     """An element of a figure.
 
     Attributes:
-        title: what it shows.
-        height_inches: how high it wants to be, without title and legend.
-        keys: what its legend explains.
-        draw: draws it.
+        title: text above it.
+        height_inches: preferred height, without title and legend.
+        keys: entries of its legend.
+        draw: draws it into a figure.
 
     """
 

@@ -115,7 +115,7 @@ def time_of(op: BoundOperator, levels: Sequence[Level], points: Points) -> NDArr
 
 
 def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:
-    """Return two points: a NoC of so many elements a cycle, and one that takes no time."""
+    """Return two points: a NoC of ``bandwidth`` elements per cycle, and one that takes no time."""
     each = np.ones(2, dtype=np.int64)
     noc = [(bandwidth, latency) if one.noc else (UNLIMITED, 0) for one in levels]
     return Points(

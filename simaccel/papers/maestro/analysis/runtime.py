@@ -49,10 +49,10 @@ _Leaves = Sequence[tuple[Way, Do]]
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """Time of an operator by the directives, once through its group, or the reason for none.
+    """Time of an operator by the directives in one repetition of its group, or why there is none.
 
-    ``transfers``: how many of the ``cycles`` a NoC without limits would save; None of what has no
-    NoC. ``written``: the directives of its largest block, with how many blocks there are.
+    ``transfers``: cycles that an unlimited NoC would save; None: no NoC is used. ``written``: the
+    directives of its largest block, and the number of blocks.
     """
 
     operator: str

@@ -36,7 +36,7 @@ class DimMap:
 
 @dataclass(frozen=True)
 class Cluster:
-    """``Cluster(units)``: what follows is inside of groups of so many sub-clusters or PEs."""
+    """``Cluster(units)``: the next directives are for groups of ``units`` sub-clusters or PEs."""
 
     units: int
 
