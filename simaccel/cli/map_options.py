@@ -18,10 +18,10 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
-from simaccel.report.accounts import (
+from simaccel.report.accounts import given_up_amounts
+from simaccel.report.mapspaces import (
     accesses_table,
     fanouts_table,
-    given_up_amounts,
     mapped_table,
     mapspace_json,
     tree_text,

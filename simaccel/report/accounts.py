@@ -1,4 +1,4 @@
-"""Searches as tables and JSON: their accounts, the losses by near-ties, the best of a mapspace."""
+"""Accounts of searches as tables and JSON, and what near-ties give up of the best mapping."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.hardware.area.parts import edp_js
-from simaccel.mapping.text import tree_lines
-from simaccel.mapping.tree import Loop, Spread
-from simaccel.report.tables import Column, Row, Table, tabulate, texts
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
-    energy_text,
     figure_text,
     fine_share_text,
-    share_text,
     short_share_text,
     space_text,
 )
 from simaccel.search.accounts import RULES, Curve, ObjectiveLosses, SearchAccount
 from simaccel.search.effort import Objective
-from simaccel.search.mapspace.nests import NestResult
 from simaccel.study.experiment import given_up_json
 from simaccel.study.figure_table import total_of
 
 if TYPE_CHECKING:
-    from simaccel.analytic.prediction import GroupPrediction
     from simaccel.hardware import Accelerator
-    from simaccel.search.effort import Objective
     from simaccel.study.figure_table import Unit
-    from simaccel.workload import Workload
 
 
 def accounts_table(
@@ -147,195 +139,3 @@ def _chosen_line(
         parts.append(f"{'-' if more < 0 else '+'}{text}")
     against = f"against {losses['against']}"
     return [f"chosen within {100 * tolerance:g}%: {', '.join(parts)} {against}"] if parts else []
-
-
-_MAPPED: Final = (
-    *texts("operator", "mapspace"),
-    Column("cycles", "cycles", "cycles"),
-    Column("util.", "utilisation", "share"),
-    Column("energy", "energy_pj", "pJ"),
-    Column("EDP", "edp_js", "Js"),
-    Column("mappings", "mapspace_size", space_text),
-    Column("tried", "mappings_tried", space_text),
-    Column("busiest", "bound_by", ", ".join, "wrapped"),
-    Column("search ended by", "search_ended_by", kind="wrapped"),
-)
-
-
-def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction] = ()) -> Table:
-    """Tabulate the best mapping of each einsum, and the vector operators, which aren't searched."""
-    none = dict.fromkeys(("mapspace", "utilisation", "edp_js", "mapspace_size", "mappings_tried"))
-    rows = [mapped_json(one, "cycles") for one in mapped]
-    rows += [
-        {**none, "search_ended_by": None, **_vector_json(one), "bound_by": [one.bound_by]}
-        for one in vectors
-    ]
-    return tabulate(rows, _MAPPED)
-
-
-_MOVED: Final = (("reads", "read_bytes"), ("writes", "write_bytes"), ("tile", "tile_bytes"))
-
-
-def _bytes_text(n_bytes: int | str) -> str:
-    return n_bytes if isinstance(n_bytes, str) else bytes_text(n_bytes)
-
-
-def _energy_text(picojoules: float) -> str:
-    """Write the energy of a part, which may be none."""
-    return "unknown" if math.isnan(picojoules) else energy_text(picojoules)
-
-
-def tree_text(mapped: NestResult) -> str:
-    """Return the tree, a line for each node, outermost first."""
-    return "\n".join(tree_lines(mapped.group.tree))
-
-
-def accesses_table(mapped: NestResult) -> Table:
-    """Tabulate the reads and writes of each level by tensor, and their cost.
-
-    The NoC reads what it distributes and writes what it collects.
-    """
-    total, macs = mapped.energy_pj, int(mapped.totals.counts.native_macs)
-    energy = macs * mapped.target.accelerator.prices.mac_pj
-    blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"), "")
-    last = {"level": "MACs", **blank, "energy_pj": energy if total > 0 else math.nan}
-
-    def share(row: Row) -> str:
-        own = energy if row is last else row["energy_pj"]
-        return share_text(own / total if total > 0 else 0.0)
-
-    columns = (
-        *texts("level", "tensor"),
-        *(Column(head, name, _bytes_text) for head, name in _MOVED),
-        Column("energy", "energy_pj", _energy_text),
-        Column("of all", "", share),
-    )
-    return tabulate([*_accesses(mapped), last], columns)
-
-
-def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
-    """Return bytes and energy by level and tensor."""
-    counts, accelerator = mapped.totals.counts, mapped.target.accelerator
-    accesses: dict[tuple[str, str], dict[str, Any]] = {}
-    for (where, tensor), n in counts.moved.items():
-        level, _, direction = where.rpartition("_")
-        tile = counts.tiles.get((level, tensor))
-        access = accesses.setdefault(
-            (level, tensor),
-            {
-                "level": level,
-                "tensor": tensor,
-                "read_bytes": 0,
-                "write_bytes": 0,
-                "tile_bytes": None if tile is None else int(tile[0]),
-                "energy_pj": 0.0,
-            },
-        )
-        outward = direction in ("read", "distribution")
-        access["read_bytes" if outward else "write_bytes"] += int(n)
-        prices = accelerator.energy_by_level(0, 0, {(where, tensor): int(n)})
-        price = float(sum(prices.values()))
-        access["energy_pj"] += math.nan if accelerator.unknown_energies else price
-    return [access for access in accesses.values() if access["read_bytes"] or access["write_bytes"]]
-
-
-def _spreads(mapped: NestResult) -> dict[str, list[tuple[str, int, int]]]:
-    """Return (rank, pieces, size of a piece) of what each fan-out hands out."""
-    sizes = dict(mapped.totals.family.space.sizes)
-    found: dict[str, list[tuple[str, int, int]]] = {}
-    for node in mapped.group.tree:
-        if isinstance(node, Loop | Spread):
-            if isinstance(node, Spread):
-                pieces = -(-sizes[node.rank] // node.tile)
-                found.setdefault(node.level, []).append((node.rank, pieces, node.tile))
-            sizes[node.rank] = min(sizes[node.rank], node.tile)
-    return found
-
-
-def _instances(mapped: NestResult) -> dict[str, int]:
-    """Count the instances of each fan-out that are used."""
-    spreads = _spreads(mapped)
-    found = {}
-    for level in mapped.target.hierarchy.fanouts:
-        found[level.name] = 1
-        for _, pieces, _ in spreads.get(level.name, []):
-            found[level.name] *= pieces
-    return found
-
-
-def fanouts_table(mapped: NestResult) -> Table:
-    """Tabulate the utilisation of each fan-out."""
-    spreads, used = _spreads(mapped), _instances(mapped)
-
-    def split(level: str) -> str:
-        return ", ".join(f"{rank} in {n} of {tile}" for rank, n, tile in spreads.get(level, []))
-
-    columns = (
-        Column("level", "name", kind="text"),
-        Column("split", "name", split, "text"),
-        Column("used", "name", lambda name: str(used[name])),
-        Column("fan-out", "fanout"),
-        Column("in use", "", lambda level: share_text(used[level.name] / level.fanout)),
-    )
-    return tabulate(mapped.target.hierarchy.fanouts, columns)
-
-
-def mapspace_json(
-    workload: Workload,
-    mapped: Sequence[NestResult],
-    vectors: Sequence[GroupPrediction],
-    objective: Objective,
-) -> dict[str, Any]:
-    """Return all operators with their sums over repetitions."""
-    einsums = [mapped_json(nest, objective) for nest in mapped]
-    others = [_vector_json(vector) for vector in vectors]
-    times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]
-    rows = list(zip([*einsums, *others], times, strict=True))
-    cycles = sum(row["cycles"] * runs for row, runs in rows)
-    energy = sum(row["energy_pj"] * runs for row, runs in rows)
-    return {
-        "cycles": cycles,
-        "energy_pj": energy,
-        "edp_js": edp_js(energy, mapped[0].target.accelerator.seconds(cycles)),
-        "operators": einsums,
-        "vectors": others,
-    }
-
-
-def _vector_json(vector: GroupPrediction) -> dict[str, Any]:
-    """Return what a vector operator costs in all its runs, as the search counts: without waits."""
-    return {
-        "operator": vector.name,
-        "cycles": vector.resource_bound_cycles,
-        "bound_by": vector.bound_by,
-        "energy_pj": sum(vector.energy_pj.values()),
-    }
-
-
-def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
-    """Return a mapping and its figures as one JSON object."""
-    scale = objective_scale(objective, mapped.target.accelerator)
-    search = mapped.found
-    return {
-        "operator": mapped.target.einsum.name,
-        "mapspace": mapped.target.strategy,
-        "cycles": mapped.cycles,
-        "steps": mapped.steps,
-        "bound_by": list(mapped.bounds),
-        "macs": mapped.macs,
-        "ineffectual_macs": mapped.ineffectual,
-        "utilisation": mapped.utilisation,
-        "energy_pj": mapped.energy_pj,
-        "edp_js": mapped.edp_js,
-        "mapspace_size": search.size,
-        "mappings_tried": search.gone,
-        "mappings_valid": search.valid,
-        "search_ended_by": search.ended,
-        "convergence": convergence_json(search.curve, scale),
-        "accesses": _accesses(mapped),
-        "instances": _instances(mapped),
-        "mapping": {
-            "padded": dict(mapped.group.padded),
-            "tree": tree_lines(mapped.group.tree),
-        },
-    }
