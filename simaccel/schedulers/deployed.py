@@ -1,9 +1,8 @@
-"""Deployed: the kernels that a chip's compiler makes of a workload (`CompilerSpec`), no search.
+"""Deployed: the kernels that a chip's compiler makes of a workload, by rules and without a search.
 
-A kernel of a product brings its operands, works, and takes its results away (``whole``), or goes
-through columns as wide as all arrays, of which the next come meanwhile (``streamed``); elementwise
-operators behind it follow tile by tile. Vector operators go through blocks. Scores, softmax and
-product with the values are one kernel, some heads at once. What doesn't fit is cut smaller.
+`CompilerSpec` explains the rules. A product has a kernel with the elementwise operators after it;
+other vector operators are cut into blocks; scores, softmax and the product with the values are one
+kernel of several heads. Tiles that don't fit the buffer are halved until they do.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ Make = Callable[[Sizes], Tree]
 
 
 def make_kernels(workload: Workload, accelerator: Accelerator, options: Options) -> Tiles:
-    """Write down the kernels that the chip's compiler makes of a workload (after `compile_graph`).
+    """Return the kernels of a compiled workload (`compile_graph`) as a mapping.
 
     Raises:
-        NotMappableError: the accelerator says nothing of its compiler, or its array can't do an
-            operator.
+        NotMappableError: the accelerator has no description of its compiler, or its array can't
+            execute an operator.
         InputError: options that only a search can follow.
         NothingFitsError: an operator does not fit, however small it is cut.
 
@@ -105,28 +104,33 @@ class _Compiler:
             yield names
 
     def _first_kernel(self, left: Sequence[str]) -> tuple[str, ...]:
-        """Return the operators of the next kernel."""
+        """Return the operators of the next kernel, the longest that the rules allow."""
         for count in range(min(_LONGEST, len(left)), 1, -1):
             if attention_of(self.workload, left[:count]) or self.is_converted(left[:count]):
                 return tuple(left[:count])
-        names, unmade = [left[0]], {self.workload.operator(name).output.tensor for name in left}
-        while len(names) < _LONGEST and (after := self._follower(names, left, unmade)):
+        names, unwritten = [left[0]], {self.workload.operator(name).output.tensor for name in left}
+        while len(names) < _LONGEST and (after := self._follower(names, left, unwritten)):
             names.append(after)
         return tuple(names)
 
-    def _follower(self, names: Sequence[str], left: Sequence[str], unmade: set[str]) -> str | None:
-        """Return an elementwise operator on outputs of ``names`` that needs nothing else unmade."""
+    def _follower(
+        self, names: Sequence[str], left: Sequence[str], unwritten: set[str]
+    ) -> str | None:
+        """Return the next operator of an epilogue of ``names``; None if there is none.
+
+        It reads the last output, and no tensor that neither ``names`` nor earlier kernels write.
+        """
         own = {self.workload.operator(name).output.tensor for name in names}
         last = self.workload.operator(names[-1]).output.tensor
         for name in left:
             if name not in names and name in self.workload.readers.get(last, ()):
-                given = {one.tensor for one in self.workload.operator(name).inputs}
-                if not (given & unmade) - own and epilogue(self.workload, [*names, name]):
+                read = {one.tensor for one in self.workload.operator(name).inputs}
+                if not (read & unwritten) - own and epilogue(self.workload, [*names, name]):
                     return name
         return None
 
     def is_converted(self, names: Sequence[str]) -> bool:
-        """Return whether operators are one with all that converts its operands and results."""
+        """Return whether these are an operator with all conversions of its operands and result."""
         plain = [name for name in names if f".{CONVERTED}." not in name]
         if len(plain) != 1 or len(names) == 1:
             return False
@@ -179,7 +183,7 @@ class _Compiler:
         return self._first_fitting(group, kernels.load_whole, sizes, *stages)
 
     def _stream_product(self, group: Group, kernels: ProductTrees, sizes: Sizes) -> Group:
-        """Return a product that streams: rows of its inputs, or columns of its weights."""
+        """Return a kernel that streams rows of a product's inputs, or columns of its weights."""
         parts, array = kernels.parts, self.accelerator.systolic
         if (rows := kernels.hold_weights()) and self._fits(placed := replace(group, tree=rows)):
             return placed
@@ -191,7 +195,7 @@ class _Compiler:
         return self._first_fitting(group, kernels.stream, sizes, *stages)
 
     def _groups_at_once(self, kernels: ProductTrees) -> int:
-        """Return how many products a kernel computes at once, at least those that fill columns."""
+        """Return the number of products at once in a kernel: heads, or enough to fill columns."""
         array, heads = self.accelerator.systolic, self.accelerator.compiler.attention.heads_at_once
         if not kernels.shares_diagonal:
             return heads
@@ -199,7 +203,7 @@ class _Compiler:
         return max(heads, array.count * filling)
 
     def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
-        """Return the sizes of channels and filters of a convolution in whole lanes."""
+        """Return sizes of a convolution's channels and filters, padded to whole lanes of memory."""
         layout, windows = self.accelerator.compiler.layout, window_ranks(seen.operator)
         if "convolutions" not in layout.pads or not windows:
             return {}
@@ -235,19 +239,21 @@ class _Compiler:
         scores, softmax, attend = space.operators
         spec = self.accelerator.compiler.attention
         axis, keys = space.axes[softmax.name], scores.inputs[1].names
-        every = [
+        common = [
             rank for rank in scores.ranks if all(rank in item.ranks for item in space.operators)
         ]
-        shared = [rank for rank in every if rank in keys and rank != axis]
-        apart = [rank for rank in every if rank not in keys]
-        # heads that share keys, for which these come again; and rows of queries
+        shared = [rank for rank in common if rank in keys and rank != axis]
+        of_queries = [rank for rank in common if rank not in keys]
+        # query heads for which shared keys are loaded again; and rows of queries
         has_cache = self.workload.tensors[scores.operator.inputs[1].tensor].kind == "cache"
         masked = space.rows.get(softmax.name)
-        again = [rank for rank in apart if spec.repeats_keys and has_cache and rank != masked]
-        rows = [rank for rank in apart if rank not in again]
+        repeated = [
+            rank for rank in of_queries if spec.repeats_keys and has_cache and rank != masked
+        ]
+        rows = [rank for rank in of_queries if rank not in repeated]
 
         def tree(tiles: Sizes, slots: int) -> Tree:
-            loops = [Loop(rank, 1) for rank in again] + cut_loops(space, [*shared, *rows], tiles)
+            loops = [Loop(rank, 1) for rank in repeated] + cut_loops(space, [*shared, *rows], tiles)
             pieces = self._pieces(space, str(axis))
             own = {scores.output.name, softmax.output.name}
             names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
@@ -267,7 +273,7 @@ class _Compiler:
         return self._attention_fitting(group, tree, space, shared, rows)
 
     def _pieces(self, space: IterationSpace, axis: str) -> list[Loop]:
-        """Return a loop over two pieces of the keys where the division falls on the results."""
+        """Return a loop over two pieces of the keys if softmax divides after the last product."""
         keys = space.sizes[axis]
         divides = self.accelerator.compiler.attention.divides_results and keys > 1
         return [Loop(axis, -(-keys // 2))] if divides else []
@@ -322,7 +328,7 @@ class _Compiler:
         return self._first_fitting(group, tree, shrink_sizes(space, ranks, most), [tuple(ranks)])
 
     def _layout(self, space: IterationSpace) -> Sizes:
-        """Return the sizes of dimensions, padded to whole tiles of memory."""
+        """Return sizes of a vector operator's dimensions, padded to whole tiles of memory."""
         layout, ranks = self.accelerator.compiler.layout, dict(space.operators[-1].operator.ranks)
         last = space.operators[-1].operator
         sums = set(last.output.ranks) < set(last.ranks)
@@ -335,7 +341,7 @@ class _Compiler:
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
 
     def _search(self, names: tuple[str, ...]) -> Group:
-        """Return the tree that a search finds for an operator without a rule, such as windows."""
+        """Return the tree that a search finds for an operator without a rule, such as pooling."""
         search = TreeSearch(Goal.from_options(self.accelerator, self.options, self.workload))
         return search.group(self.workload, names[0])
 
@@ -356,9 +362,14 @@ class _Compiler:
         sizes: Sizes,
         *halved: Sequence[tuple[str, ...]],
     ) -> Group:
-        """Return the first tree that fits; until one does, the longest side is halved.
+        """Return the first tree that fits, halving the longest side until one does.
 
-        ``halved``: sides of which the longest is halved; once none can be, those behind.
+        ``halved``: stages of sides (ranks that are cut together); a stage is used once no side of
+        the stage before can be halved.
+
+        Raises:
+            NothingFitsError: no side can be halved any more.
+
         """
         for sides in halved:
             while True:

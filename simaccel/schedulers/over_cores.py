@@ -1,9 +1,9 @@
 """Several cores for schedulers that map a single one: mapspaces, and rules such as `strips`.
 
-The workload is mapped to one core first. Then each group is mapped again as a core sees it that has
-a piece of one rank and its part of the memory bandwidth. Both the result and the first mapping,
-spread over all cores, run on the machine, so no workload is slower than on one core. Lower bounds
-of cuts (`core_cuts`) exclude most of them.
+The workload is mapped to one core first. Then each group is cut along one rank over the cores, and
+the piece of a core is mapped with its share of the memory bandwidth. Cuts whose lower bound
+(`core_cuts`) is above the best are skipped. The faster of both mappings on the machine is returned,
+so no workload is slower than on one core.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def map_over_cores(
 ) -> Mapping:
     """Return the mapping of a workload on all cores, which is no slower than on one of them.
 
-    Ranks that the user gives are spread wherever that is possible.
+    The ranks of ``options.spread`` are cut over the cores in each group that can have the cut.
 
     Raises:
         InputError: a spread can't be read, or no group can have it.
@@ -65,16 +65,17 @@ def map_over_cores(
 
 
 def _faster(workload: Workload, first: Body, other: Body, goal: Goal) -> Body:
-    """Return the better of two mappings of a workload, the first one of equals."""
+    """Return the mapping with the better objective; of equal ones the first."""
     return min((first, other), key=lambda body: measure_groups(workload, body, goal).value)
 
 
 @dataclass
 class _Search:
-    """The search for the spread of each group; ``schedule``: for a workload on one core.
+    """The search for the cut of each group over the cores.
 
-    ``met``: ranks that the user gave and that are spread. ``known``: by what alike operators have
-    in common the number of the spread rank, and its tile.
+    ``schedule``: maps a workload on one core. ``spreads``: ranks that the user wants cut, with the
+    number of pieces; ``met``: those of them that some group has. ``known``: the chosen cut (index
+    of the rank, size of a piece) of operators that were searched, by a key that equal ones share.
     """
 
     workload: Workload
@@ -90,7 +91,7 @@ class _Search:
         return self.goal.accelerator
 
     def part(self, part: Group | ResidentScope) -> Body:
-        """Return what takes the place of a group, or of groups between which a tensor stays."""
+        """Return the groups that replace a group, or a scope of groups with resident tensors."""
         if isinstance(part, Group):
             return self._best(part)
         whole = self.workload.select_operators(operators_of([part]))
@@ -102,7 +103,7 @@ class _Search:
         return groups if self.spreads else _faster(whole, (part,), groups, self.goal)
 
     def _best(self, group: Group) -> Body:
-        """Return the best for a group: the group itself, or a mapping on all cores."""
+        """Return the best mapping of a group's operators: the group itself, or one on all cores."""
         whole = self.workload.select_operators(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
         ranks = list(parallel_ranks(space))
@@ -136,7 +137,7 @@ class _Search:
     def _search_spread(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
     ) -> Body:
-        """Return the best mapping of a group with one of some ranks cut over the cores."""
+        """Return the best mapping with one of ``ranks`` cut; the group itself if none can be."""
         bodies = [
             (value_of_groups(whole, body, self.goal), rank, body)
             for rank in ranks
@@ -152,7 +153,7 @@ class _Search:
     def _bodies(
         self, whole: Workload, group: Group, space: IterationSpace, rank: str, tile: int
     ) -> Iterator[Body]:
-        """Yield mappings of the cores' pieces: the group's own tree, and those of new searches."""
+        """Yield mappings with a rank cut: of the group's own tree, and of new trees for a piece."""
         if own := _spread_group(whole, group, space, rank, tile):
             yield (own,)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
@@ -168,7 +169,7 @@ class _Search:
 
 
 def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:
-    """Return the workload of a core whose piece has these sizes."""
+    """Return the workload of a core's piece; ``sizes``: of the piece by rank."""
     wide = space.widen(sizes)
     operators: list[Operator] = []
     for seen in space.operators:
@@ -181,9 +182,10 @@ def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Wor
 def _spread_group(
     whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int
 ) -> Group | None:
-    """Return a group with pieces of a rank of its unit on cores.
+    """Return a group cut along a rank in pieces of ``tile`` positions, one for each core.
 
-    None if the group has the rank merged with others outside of it, or padded.
+    ``unit``: the iteration space whose rank names ``rank`` is of. None if the group has padded
+    ranks, or has merged the rank with a longer one outside of it.
     """
     plain = space_of(whole, replace(group, tree=(), merged={}, padded={}))
     names = {

@@ -1,4 +1,4 @@
-"""Design spaces: the product of all axes, or a sample of it, and the designs in it."""
+"""Design spaces: the product of axes, samples of it, and points with their settings applied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Draw = Literal["latin", "random"]
 DIRECTIVES: Final = "directives"
-"""The dataflow that a MAESTRO description gives for its layers."""
+"""Name of the dataflow that a MAESTRO description has for each of its layers."""
 DATAFLOW, MAPSPACE = "flat", "ruby-s"
 """Default schedulers: on a systolic array, and on a spatial one."""
 _KEPT = 4096
@@ -44,7 +44,7 @@ def _setting(axis: Axis, name: str, fields: Mapping[str, Value]) -> Setting:
 
 
 def description_of(name: str) -> str:
-    """Return the MAESTRO description from which a workload is read; empty if it is none.
+    """Return the text of a MAESTRO description; empty if the workload is of another kind.
 
     Raises:
         InputError: the file can't be read.
@@ -57,9 +57,9 @@ def description_of(name: str) -> str:
 class DesignSpace:
     """Accelerators, weighted workloads and axes, whose product is explored.
 
-    ``options``: of the scheduler, unless an axis sets them; likewise ``stages`` and
-    ``micro_batches``. ``dataflows``: names of dataflows and mapspaces; if empty, `flat` on systolic
-    arrays and `ruby-s` on spatial ones.
+    ``loads``: workloads with their weights. ``dataflows``: names of dataflows and mapspaces; if
+    empty, `flat` on systolic arrays and `ruby-s` on spatial ones. ``options`` of the scheduler,
+    ``stages`` and ``micro_batches`` of a pipeline: for designs whose axes don't set them.
     """
 
     accelerators: tuple[Accelerator, ...]
@@ -94,7 +94,10 @@ class DesignSpace:
         return prod(map(len, self.dimensions))
 
     def designs(self, numbers: Iterable[int]) -> Iterator[Point]:
-        """Yield designs by their numbers in the product, of which the last axis varies fastest."""
+        """Yield the designs of these numbers in the product; the last axis varies fastest.
+
+        A design that can't be built has the first line of the error as its ``problem``.
+        """
         make = DesignBuilder()
         dimensions = self.dimensions
         bases = {hardware.name: self._base(hardware) for hardware in self.accelerators}
@@ -126,7 +129,7 @@ class DesignSpace:
 
 
 def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
-    """Return the numbers of the designs to explore, ascending; all without a ``count``.
+    """Return the numbers of ``count`` drawn designs, ascending; without a count, of all.
 
     ``random``: each design is equally likely. ``latin``: a Latin hypercube (McKay, Beckman and
     Conover, Technometrics 1979), in which the settings of an axis occur equally often, give or take
@@ -146,7 +149,7 @@ _TRIES = 100
 
 
 def _latin(sizes: Sequence[int], count: int, chance: random.Random) -> list[tuple[int, ...]]:
-    """Draw distinct designs; exchanging settings between two keeps how often each is used."""
+    """Draw distinct designs: those drawn twice exchange a setting, which keeps all frequencies."""
     columns = [_column(size, count, chance) for size in sizes]
     rows = [list(row) for row in zip(*columns, strict=True)]
     times = Counter(map(tuple, rows))
@@ -183,7 +186,7 @@ def _column(size: int, count: int, chance: random.Random) -> list[int]:
 
 
 def _places(number: int, sizes: Sequence[int]) -> list[int]:
-    """Return where a design lies on each axis."""
+    """Return the index on each axis of the design of a number."""
     at = []
     for size in reversed(sizes):
         number, place = divmod(number, size)
@@ -192,7 +195,7 @@ def _places(number: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
-    """Return the number of the design at some places."""
+    """Return the number of the design with these indices on the axes."""
     number = 0
     for place, size in zip(places, sizes, strict=True):
         number = number * size + place
