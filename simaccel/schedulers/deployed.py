@@ -124,7 +124,7 @@ class _Compiler:
         last = self.workload.operator(names[-1]).output.tensor
         for name in left:
             if name not in names and name in self.workload.readers.get(last, ()):
-                read = {one.tensor for one in self.workload.operator(name).inputs}
+                read = {operand.tensor for operand in self.workload.operator(name).inputs}
                 if not (read & unwritten) - own and epilogue(self.workload, [*names, name]):
                     return name
         return None
