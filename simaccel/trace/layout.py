@@ -104,7 +104,9 @@ def _attribute(file: File, name: str, kinds: str) -> Any:  # noqa: ANN401 - h5py
     if attribute is None or attribute.shape != () or attribute.dtype.kind not in kinds:
         return None
     value = file.attrs[name]
-    return value if isinstance(value, str) else value.item()
+    if kinds == "O":  # of texts, references and lists
+        return value if isinstance(value, str) else None
+    return value.item()
 
 
 def code_of(file: File) -> str:

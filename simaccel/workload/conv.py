@@ -14,6 +14,7 @@ many rows of the input as the same formula gives for the tile's sizes, halo incl
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
@@ -98,8 +99,8 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
     s: int,
     g: int = 1,
     n: int = 1,
-    stride: int | Pair = 1,
-    dilation: int | Pair = 1,
+    stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
@@ -126,8 +127,10 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
 
 
 def pair(given: int | Sequence[int]) -> Pair:
-    """Return (height, width) from one number for both, or from two."""
-    height, width = given if isinstance(given, Sequence) else (given, given)
+    """Return (height, width) from two numbers, or from one for both."""
+    is_pair = isinstance(given, tuple | list) and len(given) == 2  # noqa: PLR2004 - both
+    both: Any = given if is_pair else (given, given)  # what is no size is refused with the others
+    height, width = both
     return height, width
 
 

@@ -189,6 +189,18 @@ def test_attributes_of_other_types_are_refused(bad: Path) -> None:
             assert _refused_or_same(bad, good), (name, value)
 
 
+@pytest.mark.parametrize("name", ["format", "code"])
+def test_a_reference_is_no_text(bad: Path, name: str) -> None:
+    good = _question(SEGMENTED)
+    with h5py.File(bad, "r+") as file:
+        file.attrs[name] = file["header"].ref
+    if name == "code":  # which only says whether the same code ran
+        assert _question(bad) == good
+    else:
+        with pytest.raises(SimaccelError, match="an HDF5 file but no trace"):
+            _question(bad)
+
+
 FIGURES: tuple[Any, ...] = (
     [], 3, "x", None, {"macs": "many"}, {"operators": 3}, {"operators": [3]}, {"operators": [{}]},
     {"bytes": []}, {"bytes": {"dram": {"read": {"A": 1}}}}, {"bytes": {"dram": {"read": 1}}},

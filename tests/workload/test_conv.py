@@ -128,6 +128,20 @@ def test_all_faults_are_reported() -> None:
     ]
 
 
+@pytest.mark.parametrize("stride", [(1, 2, 3), (1,), [], "23"])
+def test_a_stride_is_one_number_or_two(stride: Any) -> None:  # noqa: ANN401 - none of them is one
+    sizes: dict[str, Any] = dict.fromkeys("mcpqrs", 1)
+    assert refusal_of(conv2d, **sizes, stride=stride).splitlines() == [
+        f"conv: stride.height: got {stride!r}; allowed: {SIZE}",
+        f"conv: stride.width: got {stride!r}; allowed: {SIZE}",
+    ]
+
+
+def test_two_numbers_may_be_a_list() -> None:
+    sizes: dict[str, Any] = dict.fromkeys("mcpqrs", 1)
+    assert conv2d(**sizes, stride=[2, 1]) == conv2d(**sizes, stride=(2, 1))
+
+
 @pytest.mark.parametrize("dataflow", some(["naive", "flex-r", "flex", "flat", "best"]))
 @pytest.mark.parametrize(
     "conv",

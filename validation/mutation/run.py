@@ -37,7 +37,7 @@ PACKAGES: Final = {
 }  # fmt: skip
 """Of 70 changes how many are in which package."""
 _WIDE: Final = (
-    *("tests/properties", "tests/machine", "tests/analytic", "tests/experiment"),
+    *("tests/properties", "tests/machine", "tests/analytic", "tests/study"),
     *("validation", "tests"),
 )
 """Where those that nothing near has noticed are looked for, one after the other."""
