@@ -15,6 +15,7 @@ from tests.machine.trees import draw_accelerator, with_banks
 
 Random = random.Random
 _TRIES = 4
+_MOST_REFUSED = 400
 """Machines that are drawn for each that is given, at most."""
 
 _SYSTOLIC = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
@@ -43,12 +44,16 @@ def machines(of: Workload, one: Mapping, on: Accelerator, seed: int) -> Iterator
     A systolic array may be another one, a spatial one stays as it is.
     """
     yield on
+    refused = 0
     for number in range(1, 1 << 30):
         for again in range(_TRIES):
             other = _machine(on, f"{seed} {number} {again}")
             if executes(other, of, one):
                 yield other
+                refused = 0
                 break
+            refused += 1
+            assert refused < _MOST_REFUSED, "no machine that is drawn executes the mapping"
 
 
 def executes(on: Accelerator, of: Workload, one: Mapping) -> bool:
@@ -72,6 +77,7 @@ def _machine(on: Accelerator, seed: str) -> Accelerator:
     start = 0 if overlap else draw.choice([0, 0, 13])
     raw["compiler"] = {"overlap": overlap, "kernel_start_cycles": start}
     if isinstance(on.array, ArraySpec):
+        raw["array"]["diagonal"] = on.array.diagonal  # as its mappings may say
         if draw.random() < 0.5:
             width = draw.choice([1, 2, 4, 5])
             capacity = draw.choice([16, 64, None]) or "unlimited"
