@@ -1,8 +1,8 @@
 """Check of a program's results: the interpreter on random tensors against plain numpy.
 
-The program's operators see tensors in the ranks of their group (``layout``); here they are in their
-natural shapes, and the expected values come from ``np.einsum`` and from vector operators on whole
-tensors, that know nothing of tiles.
+The DRAM holds tensors in their natural shapes; a program's operators read and write them in the
+ranks of their group (``GroupLayout``). The expected values come from ``np.einsum`` and from vector
+operators on whole tensors, independently of tiles.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def execute(
 
     """
     memory = _Memory(workload, mapping, tensors)
-    return run_check(workload, program, memory, memory.found), memory.tensors
+    return run_check(workload, program, memory, memory.checks), memory.tensors
 
 
 def run_check(
@@ -135,20 +135,20 @@ class _Memory:
                     f"check failed: {operator.name} makes values that are no numbers in plain "
                     f"numpy, too; give inputs that stay finite"
                 )
-        self.found: dict[str, OperatorCheck] = {}
+        self.checks: dict[str, OperatorCheck] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:
         """Return the inputs in the group's layouts, and empty outputs."""
         group = self.groups[operator]
-        found: dict[str, Array] = {}
+        laid_out: dict[str, Array] = {}
         for seen in group.space.operators:
-            found[seen.output.name] = np.full(seen.output.shape, np.nan)
+            laid_out[seen.output.name] = np.full(seen.output.shape, np.nan)
         for seen in group.space.operators:
             for number, view in enumerate(seen.inputs):
-                if view.name not in found:
+                if view.name not in laid_out:
                     layout = group.layout(seen, number)
-                    found[view.name] = layout.lay_out(self.tensors[view.name])
-        return found
+                    laid_out[view.name] = layout.lay_out(self.tensors[view.name])
+        return laid_out
 
     def wants(self, _loop: ProgramLoop, _start: int) -> bool:
         """Return True: each iteration is executed."""
@@ -165,7 +165,7 @@ class _Memory:
             for box in group.boxes_that_may_stay(seen):
                 may_stay[tuple(box)] = True
             may_stay = layout.natural(may_stay)
-            self.found[seen.name] = self._compare(seen.operator, made, may_stay)
+            self.checks[seen.name] = self._compare(seen.operator, made, may_stay)
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
         """Return a tensor kept around groups in this group's layout; None if it doesn't use it."""
@@ -203,7 +203,7 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Around:
-    """Tensors kept around a group, and the operators of all groups inside."""
+    """The tensors that a scope keeps around its groups, and the operators of all its groups."""
 
     keeps: Sequence[Keep]
     operators: frozenset[str]
@@ -271,11 +271,11 @@ def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout
 
 def written_elements(workload: Workload, tensor: str) -> Booleans:
     """Return a mask of the elements of a tensor that operators write."""
-    found = np.zeros(workload.shapes[tensor], dtype=np.bool_)
+    written = np.zeros(workload.shapes[tensor], dtype=np.bool_)
     for one in workload.operators:
         if one.output.tensor == tensor:
-            found[one.output.box(one.ranks)] = True
-    return found
+            written[one.output.box(one.ranks)] = True
+    return written
 
 
 def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:

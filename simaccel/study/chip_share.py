@@ -120,8 +120,8 @@ def spread_experts(
 
     It is unchanged if degrees of parallelism, or the tokens of experts, are given.
     """
-    asked = options or Options()
-    if {*asked.degrees} != {None} or asked.sequence_parallel:
+    requested = options or Options()
+    if {*requested.degrees} != {None} or requested.sequence_parallel:
         return workload
     return _spread_fastest(workload, accelerator, repr(workload.parameters))
 

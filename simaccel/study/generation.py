@@ -142,7 +142,7 @@ class Generation:
         return self.decode.energy_pj / max(1, self.batch * (self.tokens - 1))
 
 
-def generate(  # noqa: PLR0913 - what a generation is asked
+def generate(  # noqa: PLR0913 - options of a generation
     model: str | Transformer,
     accelerator: Accelerator,
     dataflow: str = "flat",
@@ -155,19 +155,22 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-    **asked: Any,  # noqa: ANN401 - what `build` takes of a transformer
+    **parameters: Any,  # noqa: ANN401 - what `build` takes of a transformer
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
-    ``stages``: of a pipeline (``run_pipeline``), through all of which each token goes; a step is
-    then one of a pipeline in which all is going on.
+    ``stages``: number of stages of a pipeline (``run_pipeline``); decode steps are then those of a
+    full pipeline. ``lengths``: the most decode steps that are simulated, at different lengths of
+    the cache; ``parameters``: of the workload, as of ``build``.
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
         SimaccelError: as of `simulate`.
 
     """
-    prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
+    prefill, decodes = planned_phases(
+        model, tokens=tokens, prompt=prompt, lengths=lengths, **parameters
+    )
     base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
     base = replace(base, micro_batches=micro_batches, fast_forward=fast_forward)
     options, plan = options or Options(), None
@@ -219,7 +222,7 @@ def planned_phases(
     tokens: int,
     prompt: int = 512,
     lengths: int = LENGTHS,
-    **asked: Any,  # noqa: ANN401 - what `build` takes of a transformer
+    **parameters: Any,  # noqa: ANN401 - what `build` takes of a transformer
 ) -> tuple[Workload, dict[int, Workload]]:
     """Return what a generation simulates: the prefill, and decode steps by the tokens before them.
 
@@ -231,9 +234,9 @@ def planned_phases(
     if isinstance(model, Transformer) and model.decoder_layers:
         allowed = "a decoder alone: for an encoder with a decoder run --phase prefill and decode"
         faults.append(Fault("generation", "model", model.name, allowed))
-    if "phase" in asked:
-        faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
-    whole = {"scope": "model", **asked, "phase": "prefill"}
+    if "phase" in parameters:
+        faults.append(Fault("generation", "phase", parameters["phase"], "nothing: it has both"))
+    whole = {"scope": "model", **parameters, "phase": "prefill"}
     try:
         prefill = build(model, prompt=prompt, **whole)
     except InputError as error:

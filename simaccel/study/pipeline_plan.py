@@ -89,8 +89,8 @@ class PipelinePlan:
 def plan_pipeline(point: Point) -> PipelinePlan:
     """Cut the workload of a point, a whole model with its batch, into stages and micro-batches.
 
-    Without degrees all stages have those that are fastest by the dataflow (`chip_work`). Without
-    ``micro_batches``: as many as stages, or the most that divide both.
+    All stages have equal degrees of parallelism, by default the fastest of the dataflow
+    (`chip_work`). The default of ``micro_batches`` is the largest divisor of both stages and batch.
 
     Raises:
         InputError: layers, chips or the batch can't be cut so, or a mapping is given.
@@ -145,9 +145,9 @@ def require_stages(point: Point) -> tuple[Accelerator, Accelerator, int]:
     return turned, group, chosen
 
 
-def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
-    """Return what is asked for, or as many as stages, or the most that divide both."""
-    chosen = math.gcd(batch, stages) if asked is None else asked
+def _micro_batches(batch: int, stages: int, requested: int | None) -> int:
+    """Return the requested number of micro-batches, by default the most that divide both."""
+    chosen = math.gcd(batch, stages) if requested is None else requested
     require_at_most("--micro-batches", "micro-batches", chosen, MAX_OPERATORS, "micro-batches")
     if batch % chosen:
         allowed = f"a number that divides the batch of {batch}"

@@ -32,7 +32,7 @@ def report_partial_rotary(config: Configuration, _: Sizes) -> None:
 def report_layers_without_rotary(config: Configuration, sizes: Sizes) -> None:
     """Report layers without rotary embeddings, which are modelled with them."""
     flags = config.find("no_rope_layers", [])[1]
-    config.taken.add("no_rope_layer_interval")
+    config.keys_read.add("no_rope_layer_interval")
     if isinstance(flags, list) and 0 in flags:
         config.leave("no_rope_layers", f"{flags.count(0)} layers turn nothing; here all do")
     elif len(sizes["windows"]) > 1:
@@ -52,7 +52,7 @@ def report_olmo_norms(config: Configuration, sizes: Sizes) -> None:
     count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
     config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
     config.pass_over("norms", "behind each sub-layer, not before it: the same work")
-    config.taken.add("clip_qkv")
+    config.keys_read.add("clip_qkv")
 
 
 def report_bloom_embedding(config: Configuration, sizes: Sizes) -> None:
@@ -114,7 +114,7 @@ def take_gpt_oss(config: Configuration, sizes: Sizes) -> None:
     """Report attention sinks: a learned score of each head beside those of the keys."""
     sinks = sizes["layers"] * sizes["heads"]
     config.leave("sinks", "a score of each head beside those of keys", sinks)
-    config.taken |= {"swiglu_limit", "initial_context_length", "num_experts_per_tok"}
+    config.keys_read |= {"swiglu_limit", "initial_context_length", "num_experts_per_tok"}
 
 
 def take_chatglm(config: Configuration, sizes: Sizes) -> None:
@@ -122,9 +122,9 @@ def take_chatglm(config: Configuration, sizes: Sizes) -> None:
     if not config.flag("multi_query_attention", default=False):
         sizes["kv_heads"] = sizes["heads"]
     config.leave("rotary", "half of each head is turned; here all of it")
-    config.taken |= {"rmsnorm", "post_layer_norm", "original_rope", "rope_ratio", "seq_length"}
-    config.taken |= {"apply_query_key_layer_scaling", "fp32_residual_connection"}
-    config.taken |= {"apply_residual_connection_post_layernorm", "bias_dropout_fusion"}
+    config.keys_read |= {"rmsnorm", "post_layer_norm", "original_rope", "rope_ratio", "seq_length"}
+    config.keys_read |= {"apply_query_key_layer_scaling", "fp32_residual_connection"}
+    config.keys_read |= {"apply_residual_connection_post_layernorm", "bias_dropout_fusion"}
 
 
 def take_phi(config: Configuration, sizes: Sizes) -> None:
@@ -143,7 +143,7 @@ def take_gpt_bigcode(config: Configuration, sizes: Sizes) -> None:
 def take_gpt_neo(config: Configuration, sizes: Sizes) -> None:
     """Set windows of the layers that are listed as local, and scores without a scale."""
     window = config.size("window_size", 256)
-    config.taken |= {"attention_layers", "attention_types"}
+    config.keys_read |= {"attention_layers", "attention_types"}
     kinds = config.given.get("attention_layers") or _spread_kinds(config, sizes["layers"])
     if not isinstance(kinds, list) or len(kinds) != sizes["layers"]:
         allowed = f"a list of {sizes['layers']} kinds, global or local"
@@ -198,8 +198,8 @@ def take_mpt(config: Configuration, sizes: Sizes) -> None:
         if own.get(key, usual) not in (usual, None):
             config.refuse(f"attn_config.{key}", own[key], repr(usual))
     config.leave("alibi", "a sum to the scores")
-    config.taken |= {"logit_scale", "init_config", "learned_pos_emb", "norm_type", "verbose"}
-    config.taken |= {"embedding_fraction", "max_seq_len", "init_device"}
+    config.keys_read |= {"logit_scale", "init_config", "learned_pos_emb", "norm_type", "verbose"}
+    config.keys_read |= {"embedding_fraction", "max_seq_len", "init_device"}
 
 
 def take_bert(config: Configuration, sizes: Sizes) -> None:
@@ -229,7 +229,7 @@ def take_t5(config: Configuration, sizes: Sizes) -> None:
     activation = how.rpartition("-")[2]
     if activation not in ACTIVATIONS:
         config.refuse("feed_forward_proj", how, suggest(how, ["relu", "gated-gelu", "gated-silu"]))
-    config.taken |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
+    config.keys_read |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
     why = "a sum to the scores, of which the table alone is taken"
     config.leave("relative positions", why)
     decoder = config.size("num_decoder_layers", sizes["layers"])
@@ -257,7 +257,7 @@ def take_vit(config: Configuration, sizes: Sizes) -> None:
         config.refuse("id2label", labels, "a mapping from numbers to names of classes")
         labels = {}
     classes = len(labels) or config.size("num_labels", 2)
-    config.taken |= {"num_labels"}
+    config.keys_read |= {"num_labels"}
     deit = config.given.get("model_type") == "deit"
     if deit and "WithTeacher" in config.architectures():
         why = "classes of the token of distillation"

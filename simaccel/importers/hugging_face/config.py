@@ -150,7 +150,7 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     config = Configuration(file, inner if isinstance(inner, dict) else document)
     name = config.find("model_type", document.get("model_type", ""))[1]
     name = name.removesuffix("_text") if isinstance(name, str) else ""
-    config.usual, config.inside = DEFAULTS.get(name, {}), bool(outer)
+    config.defaults, config.inside = DEFAULTS.get(name, {}), bool(outer)
     require_none(_structure_faults(file, config.given, name))
     family = FAMILIES.get(name)
     sizes = read_sizes(config, family or _unknown_family(config, name))
@@ -192,7 +192,7 @@ def _unknown_family(config: Configuration, name: str) -> ModelFamily:
 def _name_own_parts(config: Configuration) -> None:
     """Report keys of an unknown family that may describe parts of a model."""
     for key, value in config.given.items():
-        unread = key not in config.taken and not _harmless(key)
+        unread = key not in config.keys_read and not _harmless(key)
         if unread and value not in (None, 0, False) and _OWN_PARTS.search(key):
             config.leave_work(key, "perhaps a part of its own", kind="layer")
 
@@ -220,17 +220,17 @@ def _entries(
         else:
             yield from account_keys([name], ("model_type",), _harmless(name), macs=0)
     yield from config.entries(parameters)
-    left, rest = {entry.name for entry, _ in config.left}, list[str]()
+    left, rest = {entry.name for entry, _ in config.unmodelled}, list[str]()
     others = {name: value for name, value in config.given.items() if name not in left}
     for name, value in others.items():
-        if name == "quantization_config" or (name not in config.taken and "quant" in name):
+        if name == "quantization_config" or (name not in config.keys_read and "quant" in name):
             yield AccountEntry(name, "not taken", "--precision says how large elements are")
         elif value is None:
             yield AccountEntry(name, "harmless", "null")
         else:
             rest.append(name)
     harmless = {name: reason for key in rest for name, reason in _harmless(key).items()}
-    yield from account_keys(rest, config.taken, harmless, macs=0)
+    yield from account_keys(rest, config.keys_read, harmless, macs=0)
 
 
 def _harmless(name: str) -> dict[str, str]:

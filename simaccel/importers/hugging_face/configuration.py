@@ -72,21 +72,21 @@ _DENSE: Final = (
 
 @dataclass
 class Configuration:
-    """A configuration that is being read: keys with their values, and what became of them.
+    """A configuration that is being read: its keys and values, and an account of them.
 
-    ``given``: the file's keys. ``usual``: the defaults of its family, used for keys that need no
-    value, and for all if the configuration is ``inside`` another one, whose files leave them out.
-    ``taken``: keys that were read. ``left``: account entries of parts that aren't modelled, each
-    with its number of parameters.
+    ``given``: keys and values of the file. ``defaults``: values of its family for keys that a file
+    may lack; for all keys if the configuration is ``inside`` another one, as files leave them out
+    there. ``keys_read``: keys that were used. ``unmodelled``: account entries of parts that aren't
+    modelled, each with its number of parameters.
     """
 
     file: str
     given: Mapping[str, Any]
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     inside: bool = False
-    taken: set[str] = field(default_factory=set)
+    keys_read: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
-    left: list[tuple[AccountEntry, int]] = field(default_factory=list)
+    unmodelled: list[tuple[AccountEntry, int]] = field(default_factory=list)
 
     def find(self, name: str, default: object = ABSENT) -> tuple[str, Any]:
         """Return (key, value) of the first of a key's names that the file has.
@@ -94,13 +94,13 @@ class Configuration:
         If it has none: the family's value, or the default.
         """
         names = (name, *OTHER_NAMES.get(name, ()))
-        self.taken.update(names)
+        self.keys_read.update(names)
         for key in names:
             if self.given.get(key) is not None:
                 return key, self.given[key]
         is_null = any(key in self.given for key in names)
-        if name in self.usual and not is_null and (self.inside or default is not ABSENT):
-            return name, self.usual[name]
+        if name in self.defaults and not is_null and (self.inside or default is not ABSENT):
+            return name, self.defaults[name]
         return name, default
 
     def size(
@@ -162,8 +162,8 @@ class Configuration:
 
     def leave(self, name: str, why: str, parameters: int = 0) -> None:
         """Report a part that isn't modelled and has no MACs, with its number of parameters."""
-        self.taken.add(name)
-        self.left.append((AccountEntry(name, "not taken", why), parameters))
+        self.keys_read.add(name)
+        self.unmodelled.append((AccountEntry(name, "not taken", why), parameters))
 
     def leave_work(
         self,
@@ -175,21 +175,21 @@ class Configuration:
         parameters: int = 0,
     ) -> None:
         """Report a part that isn't modelled and has MACs; ``macs`` None: an unknown number."""
-        self.taken.add(name)
-        self.left.append((AccountEntry(name, "not taken", why, kind, macs), parameters))
+        self.keys_read.add(name)
+        self.unmodelled.append((AccountEntry(name, "not taken", why, kind, macs), parameters))
 
     def pass_over(self, name: str, why: str) -> None:
         """Report a key or part that changes no figure."""
-        self.taken.add(name)
-        self.left.append((AccountEntry(name, "harmless", why), 0))
+        self.keys_read.add(name)
+        self.unmodelled.append((AccountEntry(name, "harmless", why), 0))
 
     def entries(self, parameters: int) -> Iterator[AccountEntry]:
         """Yield the entries of parts that aren't modelled, with their shares of all parameters.
 
         ``parameters``: those of the model as it is built.
         """
-        whole = parameters + sum(count for _, count in self.left)
-        for entry, count in self.left:
+        whole = parameters + sum(count for _, count in self.unmodelled)
+        for entry, count in self.unmodelled:
             share = f": {count:,} parameters, {count / whole:.2g} of all" if count else ""
             yield replace(entry, why=entry.why + share)
 
@@ -316,4 +316,4 @@ def _read_experts(config: Configuration, sizes: Sizes) -> None:
         if config.given.get(key) not in (None, 0, 1, [], -1):
             why = "layers without experts; here all have them"
             config.leave_work(key, why, kind="layer")
-        config.taken.add(key)
+        config.keys_read.add(key)
