@@ -159,9 +159,8 @@ def generate(  # noqa: PLR0913 - options of a generation
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
-    ``stages``: number of stages of a pipeline (``run_pipeline``); decode steps are then those of a
-    full pipeline. ``lengths``: the most decode steps that are simulated, at different lengths of
-    the cache; ``parameters``: of the workload, as of ``build``.
+    ``stages``: of a pipeline (``run_pipeline``), which is full in decode steps. ``lengths``: the
+    most decode steps that are simulated. ``parameters``: of the workload, as of ``build``.
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.

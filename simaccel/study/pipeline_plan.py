@@ -146,7 +146,7 @@ def require_stages(point: Point) -> tuple[Accelerator, Accelerator, int]:
 
 
 def _micro_batches(batch: int, stages: int, requested: int | None) -> int:
-    """Return the requested number of micro-batches, by default the most that divide both."""
+    """Return the number of micro-batches, by default the largest divisor of batch and stages."""
     chosen = math.gcd(batch, stages) if requested is None else requested
     require_at_most("--micro-batches", "micro-batches", chosen, MAX_OPERATORS, "micro-batches")
     if batch % chosen:
