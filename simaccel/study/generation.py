@@ -155,21 +155,19 @@ def generate(  # noqa: PLR0913 - options of a generation
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-    **parameters: Any,  # noqa: ANN401 - what `build` takes of a transformer
+    **sizes: Any,  # noqa: ANN401 - what `build` takes of a transformer
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
     ``stages``: of a pipeline (``run_pipeline``), which is full in decode steps. ``lengths``: the
-    most decode steps that are simulated. ``parameters``: of the workload, as of ``build``.
+    most decode steps that are simulated. ``sizes``: of the workload, as of ``build``.
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
         SimaccelError: as of `simulate`.
 
     """
-    prefill, decodes = planned_phases(
-        model, tokens=tokens, prompt=prompt, lengths=lengths, **parameters
-    )
+    prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **sizes)
     base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
     base = replace(base, micro_batches=micro_batches, fast_forward=fast_forward)
     options, plan = options or Options(), None
@@ -221,7 +219,7 @@ def planned_phases(
     tokens: int,
     prompt: int = 512,
     lengths: int = LENGTHS,
-    **parameters: Any,  # noqa: ANN401 - what `build` takes of a transformer
+    **sizes: Any,  # noqa: ANN401 - what `build` takes of a transformer
 ) -> tuple[Workload, dict[int, Workload]]:
     """Return what a generation simulates: the prefill, and decode steps by the tokens before them.
 
@@ -233,9 +231,9 @@ def planned_phases(
     if isinstance(model, Transformer) and model.decoder_layers:
         allowed = "a decoder alone: for an encoder with a decoder run --phase prefill and decode"
         faults.append(Fault("generation", "model", model.name, allowed))
-    if "phase" in parameters:
-        faults.append(Fault("generation", "phase", parameters["phase"], "nothing: it has both"))
-    whole = {"scope": "model", **parameters, "phase": "prefill"}
+    if "phase" in sizes:
+        faults.append(Fault("generation", "phase", sizes["phase"], "nothing: it has both"))
+    whole = {"scope": "model", **sizes, "phase": "prefill"}
     try:
         prefill = build(model, prompt=prompt, **whole)
     except InputError as error:
