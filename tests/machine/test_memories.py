@@ -96,7 +96,7 @@ def test_a_bound_allows_what_each_memory_can_move() -> None:
     found = bound(gemm(m=4, k=4, n=4), on)
     assert found.performance(96) == pytest.approx(1e9 * 112 / 128)
     assert found.performance(1000) == pytest.approx(1e9 * 112 / 800)
-    assert on.bytes_per_cycle == Fraction(5, 4)
+    assert on.bytes_per_cycle(["activation", "weight"]) == Fraction(5, 4)
 
 
 def test_a_bound_knows_what_a_mac_takes() -> None:

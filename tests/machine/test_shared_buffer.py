@@ -181,7 +181,7 @@ def test_groups_in_an_order_that_needs_more_room_are_refused() -> None:
                 "chips=2",
                 "links.bytes_per_second=1 GB/s",
             ],
-            r"chips: got \[2\]; allowed: 1, with a cores.shared_buffer",
+            "chips: got 2; allowed: 1, with a cores.shared_buffer",
         ),
     ],
 )

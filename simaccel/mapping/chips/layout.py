@@ -36,7 +36,7 @@ def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis
     """Yield the digits into which other strides divide an axis, the most significant first.
 
     >>> list(refine_digits(ChipAxis(1, 64), {8, 1}))
-    [(8, 8), (1, 8)]
+    [ChipAxis(stride=8, size=8), ChipAxis(stride=1, size=8)]
 
     Raises:
         NoCommonDigitsError: a stride is inside the axis and doesn't divide it.
@@ -54,8 +54,10 @@ def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis
 def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     """Return digits with adjacent ones joined, the least significant first.
 
-    >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)]), runs([ChipAxis(8, 2), ChipAxis(1, 4)])
-    (((1, 64),), ((1, 4), (8, 2)))
+    >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)])
+    (ChipAxis(stride=1, size=64),)
+    >>> runs([ChipAxis(8, 2), ChipAxis(1, 4)])
+    (ChipAxis(stride=1, size=4), ChipAxis(stride=8, size=2))
     """
     joined: list[ChipAxis] = []
     for digit in sorted(digits):
