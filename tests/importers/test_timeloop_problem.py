@@ -242,6 +242,13 @@ def test_a_part_of_a_problem_or_several_are_refused(tmp_path: Path, text: str, g
         load_workload(_write(tmp_path, text))
 
 
+@pytest.mark.parametrize("problem", ["null", "3", "no"])
+def test_a_problem_that_is_no_mapping_is_refused_as_one(tmp_path: Path, problem: str) -> None:
+    said = refusal_of(load_workload, _write(tmp_path, f"problem: {problem}\n"))
+    assert "problem.yaml: problem: got " in said
+    assert "; allowed: a mapping with a shape and its sizes" in said
+
+
 def test_a_rank_that_is_no_dimension_is_said(tmp_path: Path) -> None:
     text = CONV.replace("[[[C]], [[M]]", "[[[G]], [[C]], [[M]]").replace("{N: 1,", "{N: 1, G: 2,")
     with pytest.raises(InputError, match=r"G: got 2; .*; it is in a projection only"):

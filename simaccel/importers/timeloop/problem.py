@@ -87,7 +87,7 @@ def is_timeloop(document: Mapping[Any, Any]) -> bool:
     """Return whether a document is a Timeloop problem, or a part of one."""
     shape = document.get("shape")
     alone = isinstance(shape, Mapping) and bool({"data_spaces", "data-spaces"} & {*shape})
-    return "kind" not in document and (isinstance(document.get("problem"), Mapping | list) or alone)
+    return "kind" not in document and ("problem" in document or alone)
 
 
 def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:

@@ -2,7 +2,7 @@
 
 On a systolic array what the PEs hold says which ranks go where. Weight-stationary arrays have the
 reduction down their rows and the outputs' own ranks across, and stream the rest, and so on
-(SCALE-Sim, section III; `simaccel.hardware.array.PLACES`). A rank that all three tensors have, such
+(SCALE-Sim, section III; `simaccel.hardware.PLACES`). A rank that all three tensors have, such
 as a group, is no rank of the array.
 """
 
