@@ -97,7 +97,9 @@ def _file_of(fault: Fault, files: Mapping[str, str]) -> str:
 
 
 def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:
-    """Return an accelerator with other values, by ``path.to.field``; it is checked like a file.
+    """Return an accelerator with other values; it is checked like a file.
+
+    ``values``: by ``path.to.field``; of a section also the name of a part or of an accelerator.
 
     Raises:
         InputError: every fault, with ``source`` as its file.
