@@ -136,8 +136,9 @@ class _Climb:
     def loose_holdings(self) -> list[int]:
         """Return the stationarities of an operator to search on their own, if bounds are loose.
 
-        Bounds are loose if they leave much to gain of the whole workload. Fused operators have none
-        of these, as they have far more combinations.
+        Bounds are loose if they leave much to gain of the whole workload. Those whose bounds are
+        above the best by as much are left out. Fused operators have none of these, as they have far
+        more combinations.
         """
         goal, grid = self.goal, self.grid
         is_free = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
@@ -147,7 +148,9 @@ class _Climb:
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
         if (self.best.value - bound) / whole <= EFFORT.loose:
             return []
-        holdings: list[int] = np.unique(grid.columns.holding[grid.fitting(goal.room)]).tolist()
+        fits, columns = grid.fitting(goal.room), grid.columns
+        fits = fits[columns.bounds[fits] <= self.best.value * (1 + EFFORT.loose)]
+        holdings: list[int] = np.unique(columns.holding[fits]).tolist()
         return holdings[: EFFORT.holdings]
 
     def _climb(self, family: int, beam: list[int], room: int, holding: int | None) -> None:
