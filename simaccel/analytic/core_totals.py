@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memory_work
+from simaccel.analytic.evaluation import (
+    WITH_DRAM,
+    FamilyTotals,
+    evaluate,
+    first_channel_cycles,
+    memory_work,
+    slot_cycles,
+)
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.family_counts import Level
-from simaccel.analytic.likely import first_channel_cycles, slot_cycles
 from simaccel.analytic.pointwise import maximum
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
-from simaccel.hardware.cores import on_chip, on_core, without_core
+from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core, without_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of

@@ -14,8 +14,7 @@ from functools import cached_property
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import LinkAct
-from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
-from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core
+from simaccel.hardware.cores import CHIP, HOPS_READ, HOPS_WRITE, REMOTE, on_chip, on_core
 from simaccel.hardware.links import LINK_RECEIVED, LINK_SENT
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
-from simaccel.hardware.core_noc import CORE_NOC
+from simaccel.hardware.cores import CORE_NOC
 from simaccel.machine.machine import Machine
 from simaccel.run.limits import (
     RunLimit,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
 from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec, Stationarity
-from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
+from simaccel.hardware.cores import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.sfu import InPasses
 from simaccel.hardware.spatial import PeMemorySpec

@@ -15,8 +15,7 @@ from simaccel.hardware.area.spec import AreaSpec
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.compiler import REPLACED_GROUPS, CompilerSpec, MeasuringSpec
-from simaccel.hardware.core_noc import HOPS
-from simaccel.hardware.cores import CoresSpec
+from simaccel.hardware.cores import HOPS, CoresSpec
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec, place_of
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE

@@ -27,10 +27,18 @@ from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.links import ONE_CHIP, LinksSpec, follow_topology, shape_text
 from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import EXPECTED, PRESETS, SECTIONS, list_accelerators, with_presets
+from simaccel.hardware.presets import (
+    EXPECTED,
+    PRESETS,
+    SECTIONS,
+    Settings,
+    each_setting,
+    list_accelerators,
+    unknown_field,
+    with_presets,
+)
 from simaccel.hardware.quantity import UNIT_OF, Rate, format_quantity
 from simaccel.hardware.sections import contradictions
-from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import BITS, TOLD_APART

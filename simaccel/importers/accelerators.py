@@ -12,8 +12,7 @@ from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.load import build_accelerator, own_document
-from simaccel.hardware.presets import EXPECTED, accelerator_files
-from simaccel.hardware.settings import Settings, each_setting
+from simaccel.hardware.presets import EXPECTED, Settings, accelerator_files, each_setting
 from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import simpy
 
-from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
+from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.memory import READS, WRITES
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind

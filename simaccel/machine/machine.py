@@ -16,17 +16,15 @@ from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine
 from simaccel.machine.engines import Engine
-from simaccel.machine.fast_forward import FastForward, Scope
+from simaccel.machine.fast_forward import FastForward, RepeatRecorder, Scope, watch_loops
+from simaccel.machine.folds import require_sums_fit
 from simaccel.machine.instructions import Action
-from simaccel.machine.occupancy import enclosing_bytes
-from simaccel.machine.operator_totals import OperatorTotals
-from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
+from simaccel.machine.shared_resources import enclosing_bytes
 from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.totals import OperatorTotals, by_name, sum_totals, sum_work
 from simaccel.machine.walks import InstructionStreams, make_walks
-from simaccel.machine.work_totals import by_name, sum_totals, sum_work
 from simaccel.program.fit import require_fit, require_staged
-from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import overlapping_operators
 from simaccel.program.program import Program
 from simaccel.units import STALLS, Cause

@@ -1,6 +1,6 @@
 """The barrier at the end of each operator, at which engines wait before the next one.
 
-It also determines when the cycles of an operator end (`simaccel.machine.operator_totals`).
+It also determines when the cycles of an operator end (`simaccel.machine.totals`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import bytes_text, cycles_text
-from simaccel.run.traffic import least_memory_cycles
+from simaccel.run.memories import least_memory_cycles
 
 _ROWS = 16
 """Most points of a table."""

@@ -12,8 +12,7 @@ from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_e
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
-from simaccel.hardware.core_noc import CORE_NOC
-from simaccel.hardware.cores import without_core
+from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text

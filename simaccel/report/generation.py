@@ -16,11 +16,11 @@ from simaccel.report.units import (
     share_text,
     short_share_text,
 )
-from simaccel.run.memories import resident_bytes
-from simaccel.run.traffic import (
+from simaccel.run.memories import (
     dram_by_class,
     least_dram_bytes,
     masked_macs,
+    resident_bytes,
     roofline_cycles,
 )
 from simaccel.schedulers.parallel import degrees_text

@@ -21,8 +21,7 @@ from simaccel.report.units import (
     short_share_text,
 )
 from simaccel.run.limits import kind_of
-from simaccel.run.memories import resident_bytes
-from simaccel.run.traffic import phase_of
+from simaccel.run.memories import phase_of, resident_bytes
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS

@@ -36,7 +36,7 @@ from simaccel.run.limits import (
     kind_of,
     waiting_by_cause,
 )
-from simaccel.run.traffic import dram_by_class, reformed_dram_bytes
+from simaccel.run.memories import dram_by_class, reformed_dram_bytes
 from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,

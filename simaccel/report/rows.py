@@ -8,7 +8,7 @@ from typing import Any
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text, energy_text, share_text
 from simaccel.run.limits import kind_of
-from simaccel.run.traffic import dram_by_class
+from simaccel.run.memories import dram_by_class
 from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,

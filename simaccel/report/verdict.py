@@ -19,8 +19,7 @@ from simaccel.diagnosis.verdict import (
     worst_causes,
 )
 from simaccel.hardware import SpatialArraySpec
-from simaccel.hardware.core_noc import CORE_NOC
-from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, without_core
+from simaccel.hardware.cores import CHIP, CORE_NOC, REMOTE, core_of_name, without_core
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.units import ARRAY, FREED, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums

@@ -12,7 +12,7 @@ from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.analytic.prediction import Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_noc import HOP_WAYS
+from simaccel.hardware.cores import HOP_WAYS
 from simaccel.hardware.memory import DRAM_WAYS, SHARED_WAYS, bytes_over, dram_bytes
 from simaccel.machine.machine import Run
 from simaccel.mapping.chips.exchanges import Exchange

@@ -18,8 +18,7 @@ from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
 from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.hardware.core_noc import CORE_NOC
-from simaccel.hardware.cores import without_core
+from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spec import copy_spec
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
@@ -94,7 +93,7 @@ class Row:
 
     @property
     def cycles(self) -> int:
-        """The cycles of the run that are this row's (`simaccel.machine.operator_totals`)."""
+        """The cycles of the run that are this row's (`simaccel.machine.totals`)."""
         return self.run.cycles
 
 

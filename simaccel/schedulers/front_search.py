@@ -38,10 +38,9 @@ from simaccel.search.front import (
 )
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
-from simaccel.search.judge import FOREVER, Body, operators_of
+from simaccel.search.judge import FOREVER, Body, ScoredTree, operators_of
 from simaccel.search.near_ties import find_cheaper, has_near_ties
 from simaccel.search.neighbours import limits_of, neighbours
-from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload
 
 _STARTS: Final = 8

@@ -16,10 +16,9 @@ from simaccel.search.canonical import Names, rename_tree
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search, with_floor
-from simaccel.search.judge import Body, key_of_body
+from simaccel.search.judge import Body, ScoredTree, key_of_body
 from simaccel.search.near_ties import find_cheaper
 from simaccel.search.problems import NothingFitsError
-from simaccel.search.scored_tree import ScoredTree
 
 Part = Group | ResidentScope
 Mapped = tuple[Body, ScoredTree]

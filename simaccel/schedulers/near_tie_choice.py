@@ -19,9 +19,8 @@ from simaccel.schedulers.sequences import measure_all, measure_groups, unique, v
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective
-from simaccel.search.judge import Body, key_of_body, operators_of
+from simaccel.search.judge import Body, ScoredTree, key_of_body, main_cost, operators_of
 from simaccel.search.near_ties import has_near_ties, losses
-from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
 
 

@@ -13,8 +13,7 @@ from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
-from simaccel.search.judge import Body
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import Body, ScoredTree
 
 SHARED_ROWS: Final = "shared rows"
 Total = Callable[[Iterable[float]], float]

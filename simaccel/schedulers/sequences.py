@@ -11,8 +11,7 @@ from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.checks import faults
 from simaccel.search.candidate_set import leakage
 from simaccel.search.goal import Goal
-from simaccel.search.judge import Body, mapping_of, operators_of
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import Body, ScoredTree, mapping_of, operators_of
 from simaccel.workload import Workload
 
 

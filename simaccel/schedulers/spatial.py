@@ -22,7 +22,7 @@ from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.goal import Goal
-from simaccel.search.judge import FOREVER, Judge, mapping_of
+from simaccel.search.judge import FOREVER, Judge, ScoredTree, mapping_of
 from simaccel.search.mapspace.limits import dataflows, limits
 from simaccel.search.mapspace.mapping_target import MappingTarget, rooms_of
 from simaccel.search.mapspace.mapspace_search import MapspaceResult
@@ -34,7 +34,6 @@ from simaccel.search.mapspace.nests import (
 from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.near_ties import choose_near_tie, has_near_ties, losses
 from simaccel.search.problems import Options, Scheduler
-from simaccel.search.scored_tree import ScoredTree
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 

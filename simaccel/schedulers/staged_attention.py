@@ -26,9 +26,8 @@ from simaccel.search.accounts import BOUND, SearchAccount, ignore
 from simaccel.search.candidate_set import capacity
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective
-from simaccel.search.judge import Body, key_of_body
+from simaccel.search.judge import Body, ScoredTree, key_of_body
 from simaccel.search.problems import NothingFitsError
-from simaccel.search.scored_tree import ScoredTree
 
 
 @dataclass

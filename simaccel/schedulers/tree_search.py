@@ -23,7 +23,7 @@ from simaccel.search.accounts import ignore
 from simaccel.search.canonical import NameList, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, grids_on_cores
 from simaccel.search.goal import Goal
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import ScoredTree
 from simaccel.workload import Vector, Workload
 
 Value = TypeVar("Value")

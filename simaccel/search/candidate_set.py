@@ -20,13 +20,11 @@ from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints, tak
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
-from simaccel.search.columns import Columns, keep_recent, narrow
+from simaccel.search.columns import Columns, keep_recent, narrow, repeats
 from simaccel.search.effort import Objective
-from simaccel.search.judge import Body, Judge, RunOutcome
+from simaccel.search.judge import Body, Judge, RunOutcome, ScoredTree, main_cost
 from simaccel.search.neighbours import Limit, limits_of
 from simaccel.search.problems import NothingFitsError
-from simaccel.search.repeats import repeats
-from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
 
 UNLIMITED = 2**62

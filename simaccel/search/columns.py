@@ -1,12 +1,17 @@
-"""Figures of candidates as columns, and a least-recently-used limit of their memory."""
+"""Figures of candidates as columns, which candidates repeat others, and the most memory of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+
+from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints
+from simaccel.mapping.tree import Keep, nodes
 
 MOST_BYTES: Final = 2**30
 """Memory of the columns of all sets in bytes. Those of a convolution take about 5 MB, so about
@@ -69,3 +74,66 @@ def keep_recent(owner: _Owner) -> None:
         total -= columns.n_bytes
         each.kept_columns = None
         del _recent[each]
+
+
+_MOST_CODES = 2**62
+"""Codes of rows beyond which they are renumbered."""
+
+
+def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
+    """Return which candidates repeat others: they differ only in the order of loops of one trip."""
+    numbers = [
+        array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+        for array in {id(array): array for array in _numbers(family)}.values()
+    ]
+    few = list(shape)
+    for axis in range(len(shape)):
+        along = [array for array in numbers if array.shape[axis] > 1]
+        if len(along) == 1 and np.unique(along[0]).size == along[0].shape[axis] == along[0].size:
+            numbers = [array for array in numbers if array is not along[0]]
+            few[axis] = 1  # candidates that differ along this axis alone are no repeats
+    columns = [np.unique(array, return_inverse=True) for array in numbers]
+    again = _repeats_earlier(
+        [
+            (values.size, np.broadcast_to(which.reshape(array.shape), few).ravel())
+            for array, (values, which) in zip(numbers, columns, strict=True)
+        ],
+        math.prod(few),
+    )
+    return np.broadcast_to(again.reshape(few), shape).ravel()
+
+
+def _numbers(family: Family) -> Iterator[Ints]:
+    """Yield the numbers of candidates; of loops their places among those of several trips."""
+    yield from family.held.values()
+    sizes = dict(family.space.sizes)
+    for node in nodes(family.branch):
+        if isinstance(node, Keep):
+            yield np.asarray(node.slots)
+        if not isinstance(node, FamilyLoops):
+            continue
+        yield from node.tiles
+        real = [tile < sizes[rank] for rank, tile in zip(node.ranks, node.tiles, strict=True)]
+        for place, is_real in zip(node.places, real, strict=True):
+            before = [
+                other_real & (other < place)
+                for other, other_real in zip(node.places, real, strict=True)
+            ]
+            yield ints(is_real * (1 + sum((ints(column) for column in before), start=ints(0))))
+
+
+def _repeats_earlier(columns: Sequence[tuple[int, Ints]], rows: int) -> Bools:
+    """Return which rows of a table are those of an earlier row again.
+
+    It is given by its columns: how many values they have, and the number of each row's value.
+    """
+    code, codes = np.zeros(rows, dtype=np.int64), 1
+    for count, values in columns:
+        if codes * count > _MOST_CODES:
+            _, code = np.unique(code, return_inverse=True)
+            codes = code.size
+        code, codes = code * count + values, codes * count
+    _, first = np.unique(code, return_index=True)
+    is_repeat = np.ones(code.size, dtype=np.bool_)
+    is_repeat[first] = False
+    return is_repeat

@@ -27,8 +27,8 @@ from simaccel.search.accounts import (
 from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
+from simaccel.search.judge import ScoredTree
 from simaccel.search.neighbours import Limit, neighbours
-from simaccel.search.scored_tree import ScoredTree
 from simaccel.search.walk import CandidateWalk, StoppingRule
 
 

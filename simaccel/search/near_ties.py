@@ -20,8 +20,8 @@ from simaccel.pareto import keep_cheaper
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.judge import ScoredTree
 from simaccel.search.neighbours import neighbours
-from simaccel.search.scored_tree import ScoredTree
 
 _UNKNOWN: Final = 2**62
 """Cycles and bytes that stand for unknown ones."""

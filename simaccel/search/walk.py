@@ -14,7 +14,7 @@ import numpy as np
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.search.candidate_set import CandidateSet, Values
 from simaccel.search.effort import EFFORT
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import ScoredTree
 
 
 @dataclass(frozen=True)

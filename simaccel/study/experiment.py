@@ -22,9 +22,8 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
-from simaccel.run.memories import share_buffer
+from simaccel.run.memories import dram_by_class, share_buffer
 from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
-from simaccel.run.traffic import dram_by_class
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective

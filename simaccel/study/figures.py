@@ -12,8 +12,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
-from simaccel.run.memories import resident_bytes
-from simaccel.run.traffic import phase_of, tokens_of
+from simaccel.run.memories import phase_of, resident_bytes, tokens_of
 from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share

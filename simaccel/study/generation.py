@@ -16,7 +16,7 @@ from typing import Any
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
-from simaccel.run.traffic import dram_by_class, roofline_cycles
+from simaccel.run.memories import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options
 from simaccel.schedulers.splits import settle_degrees
 from simaccel.study.chip_share import chip_work

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.hardware.core_noc import CORE_NOC, HOPS_READ, HOPS_WRITE
-from simaccel.hardware.cores import without_core
+from simaccel.hardware.cores import CORE_NOC, HOPS_READ, HOPS_WRITE, without_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures

@@ -19,7 +19,7 @@ def program_sites(
     """Return the sites by number, as the machine numbers them: commands, and ends of operators.
 
     A command that may run during the operator before or after its own has a number for each of
-    these (see `simaccel.machine.operator_totals`). ``walks``: the program's instruction streams, if
+    these (see `simaccel.machine.totals`). ``walks``: the program's instruction streams, if
     they are at hand.
     """
     walks = walks or make_walks(program, accelerator)

@@ -19,8 +19,13 @@ from simaccel.report.tables import Table
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
 from simaccel.study.precision import gather_placed
-from simaccel.verbs.arguments import check_types
-from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.verbs.inputs import (
+    AcceleratorLike,
+    WorkloadLike,
+    as_accelerator,
+    as_workload,
+    check_types,
+)
 from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload
 

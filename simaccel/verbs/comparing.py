@@ -12,7 +12,7 @@ from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, gather, name_arguments, suggest
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.settings import Settings
+from simaccel.hardware.presets import Settings
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
@@ -34,13 +34,13 @@ from simaccel.study.points import (
     base_point,
 )
 from simaccel.study.runs import run_point
-from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
     as_accelerator,
     as_options,
     as_workload,
+    check_types,
 )
 from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload, operands_of

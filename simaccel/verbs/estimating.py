@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import name_arguments
 from simaccel.hardware import Accelerator
-from simaccel.hardware.settings import Settings
+from simaccel.hardware.presets import Settings
+from simaccel.machine.folds import require_sums_fit
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
-from simaccel.program.folding import require_sums_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import cycles_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
-from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
     WorkloadLike,
     as_inputs,
     as_options,
+    check_types,
     resolve_mapping,
 )
 from simaccel.verbs.showing import Rows, ShownResult

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
-from simaccel.hardware.settings import Settings as FieldSettings
+from simaccel.hardware.presets import Settings as FieldSettings
 from simaccel.report import exploration
 from simaccel.report.tables import Table
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
@@ -33,8 +33,13 @@ from simaccel.study.space import (
     require_described,
     require_sizes,
 )
-from simaccel.verbs.arguments import check_types
-from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.verbs.inputs import (
+    AcceleratorLike,
+    WorkloadLike,
+    as_accelerator,
+    as_workload,
+    check_types,
+)
 from simaccel.verbs.showing import Plot, Rows, ShownResult
 
 if TYPE_CHECKING:

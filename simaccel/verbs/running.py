@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.speedups import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
-from simaccel.hardware.settings import Settings
+from simaccel.hardware.presets import Settings
 from simaccel.report import results
 from simaccel.report.pods import core_line, pod_lines
 from simaccel.report.rows import engine_rows, operator_rows, stall_rows
@@ -23,13 +23,13 @@ from simaccel.study import experiment
 from simaccel.study.experiment import result_json
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Axis, Setting, StudyRow
-from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
     WorkloadLike,
     as_inputs,
     as_options,
+    check_types,
 )
 from simaccel.verbs.showing import ShownResult, frame
 

@@ -4,9 +4,8 @@ from itertools import product
 
 import pytest
 
-from simaccel.analytic.evaluation import FamilyTotals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate, first_channel_cycles, slot_cycles
 from simaccel.analytic.family import family_of, ints
-from simaccel.analytic.likely import first_channel_cycles, slot_cycles
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine

@@ -10,7 +10,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_noc import CoreNocSpec
+from simaccel.hardware.cores import CoreNocSpec
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Mapping

@@ -13,7 +13,7 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
-from simaccel.run.traffic import roofline_cycles
+from simaccel.run.memories import roofline_cycles
 from simaccel.study.experiment import moved_tree, simulate
 from simaccel.trace.series import bytes_by_resource, limits_of
 from simaccel.verbs.bounding import bound

@@ -8,10 +8,10 @@ import pytest
 
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.folds import folded_shape
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.stateful import FOREVER
 from simaccel.machine.tile_counts import TileCounts
-from simaccel.program.folding import folded_shape
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Load, Program, ProgramError, Steps, commands
 from simaccel.program.text import parse_program, program_text

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from simaccel.machine.folds import folded_shape
 from simaccel.mapping.checks import faults
 from simaccel.mapping.view import TensorView
 from simaccel.program.fit import require_fit, reserved_slots
-from simaccel.program.folding import folded_shape
 from simaccel.program.interpreter import interpret
 from simaccel.program.program import (
     Compute,

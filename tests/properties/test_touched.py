@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.importers.onnx_files import load_onnx
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import save

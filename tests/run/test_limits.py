@@ -12,7 +12,7 @@ from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.results import answer_line
 from simaccel.run.limits import computing_unit, loading_cycles, waiting_by_cause
-from simaccel.run.traffic import dram_by_class, least_dram_bytes
+from simaccel.run.memories import dram_by_class, least_dram_bytes
 from simaccel.schedulers import Options
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.units import FIELDS, LIMITS, STALLS

@@ -19,8 +19,7 @@ from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
-from simaccel.search.judge import Judge
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import Judge, ScoredTree
 from simaccel.study.experiment import simulate
 from simaccel.workload import build, parse_workload
 from simaccel.workload.attention import Scope

@@ -18,8 +18,7 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 from simaccel.search.goal import Goal
-from simaccel.search.judge import Judge
-from simaccel.search.scored_tree import ScoredTree
+from simaccel.search.judge import Judge, ScoredTree
 from simaccel.study.experiment import simulate
 from simaccel.workload import Product, Workload, build, conv2d, gemm, layers_workload
 from tests.draws import DRAWS

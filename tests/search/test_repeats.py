@@ -6,7 +6,7 @@ import pytest
 from simaccel.analytic.family import Family, FamilyLoops, ints, take, tree_of
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop
-from simaccel.search.repeats import repeats
+from simaccel.search.columns import repeats
 from simaccel.workload import gemm
 
 _SPACE = space_of(gemm(m=4, k=3, n=2), Group(operators=("gemm",), tree=()))

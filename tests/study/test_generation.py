@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.report.generation import generation_json, generation_lines
-from simaccel.run.traffic import (
+from simaccel.run.memories import (
     dram_by_class,
     least_dram_bytes,
     masked_macs,

@@ -28,7 +28,7 @@ from onnx.reference.ops.op_lstm import LSTM
 from onnx.reference.ops.op_matmul import MatMul
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Einsum, Workload

@@ -31,8 +31,8 @@ from simaccel.mapping.tree import Group, Keep
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
+from simaccel.search.judge import ScoredTree
 from simaccel.search.problems import NothingFitsError, Options
-from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload, conv2d, gemm
 
 TABLE = Path(__file__).with_name("narrowed.csv")

@@ -1,15 +1,29 @@
-"""Compulsory traffic: the bytes that must be read and written with any buffer."""
+"""Compulsory traffic: the bytes that must be read and written with any buffer.
+
+Of a whole workload the distinct elements that it uses: intermediates may stay on chip. Each element
+of an input or weight that an operator uses must be read once, and each element of an output must be
+written once. Zeros around a tensor need not be moved, nor elements that repeat others.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from simaccel.analytic.floor.problem import positions
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import in_bytes
-from simaccel.workload import Workload
+from simaccel.workload import Operand, Operator, Tensor, Workload
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.bool_] | range
+    Use = tuple[Operator, Operand]
 
 
 def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int:
@@ -45,3 +59,91 @@ def written_bytes(space: IterationSpace) -> dict[str, int]:
     """Return the bytes of each tensor that a group writes for others."""
     views = (one.output for one in space.operators if one.output.name in space.escapes)
     return {view.name: view.n_bytes for view in views}
+
+
+_MOST_MARKED: Final = 10**8
+"""The most elements of a tensor that are marked one by one; else its largest use counts."""
+_MOST_POSITIONS: Final = 10**7
+"""The most positions of a dimension that are marked; a longer one counts as whole."""
+
+
+def distinct_bytes(workload: Workload) -> int:
+    """Return the bytes of all distinct elements that are read or written, repeats included.
+
+    >>> from simaccel.workload import conv2d
+    >>> distinct_bytes(conv2d(m=2, c=3, p=4, q=4, r=1, s=1, stride=2, bytes_per_element=1))
+    86
+    """
+    reads: dict[str, list[Use]] = {}
+    writes: dict[str, list[Use]] = {}
+    for operator in workload.operators:
+        for operand in operator.inputs:
+            reads.setdefault(operand.tensor, []).append((operator, operand))
+        writes.setdefault(operator.output.tensor, []).append((operator, operator.output))
+    return sum(
+        _bytes(workload, tensor, reads.get(name, []), writes.get(name, []))
+        for name, tensor in workload.tensors.items()
+        if not tensor.shared  # it is on the chip
+    )
+
+
+def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Use]) -> int:
+    total = 0
+    if tensor.kind in ("input", "weight", "cache") and read:
+        times = max(workload.times(op.name) for op, _ in read)
+        boxes = [[*_used_positions(tensor, operand, op.ranks)] for op, operand in read]
+        count = _union(boxes, workload.shapes[tensor.name])
+        count = count if tensor.distinct is None else min(count, tensor.distinct)
+        total += times * in_bytes(count, tensor.bits)
+    if tensor.kind in ("output", "cache") and written:
+        times = max(workload.times(op.name) for op, _ in written)
+        count = sum(math.prod(operand.shape(op.ranks)) for op, operand in written)
+        count = count if tensor.distinct is None else min(count, tensor.distinct)
+        total += times * in_bytes(count, tensor.bits)
+    return total
+
+
+def _used_positions(
+    tensor: Tensor, operand: Operand, ranks: Mapping[str, int]
+) -> Iterator[Positions]:
+    """Yield the used positions of each dimension, without the zeros around the tensor."""
+    for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
+        first, end = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
+        if span.stop > _MOST_POSITIONS:
+            yield range(max(first, span.start), min(end, span.stop))
+            continue
+        marks = np.zeros(span.stop, dtype=np.bool_)
+        reached = np.array([span.start])
+        for rank, factor in dim.terms:
+            steps = factor * np.arange(ranks[rank])
+            reached = np.unique(reached[:, None] + steps[None, :])
+        marks[reached] = True
+        marks[:first] = False
+        marks[end:] = False
+        yield marks
+
+
+def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
+    """Return the number of elements in the union of boxes."""
+    counts = [math.prod(map(_count, box)) for box in boxes]
+    if len(boxes) == 1 or all(_is_same(boxes[0], box) for box in boxes):
+        return counts[0]
+    if math.prod(shape) > _MOST_MARKED:
+        return max(counts)
+    marks = np.zeros(tuple(shape), dtype=np.bool_)
+    for box in boxes:
+        places = (np.asarray(d) if isinstance(d, range) else np.flatnonzero(d) for d in box)
+        marks[np.ix_(*places)] = True
+    return int(np.count_nonzero(marks))
+
+
+def _count(dim: Positions) -> int:
+    return len(dim) if isinstance(dim, range) else int(np.count_nonzero(dim))
+
+
+def _is_same(box: Sequence[Positions], other: Sequence[Positions]) -> bool:
+    pairs = zip(box, other, strict=True)
+    return all(
+        a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)
+        for a, b in pairs
+    )

@@ -24,8 +24,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.floor.compulsory import group_bytes
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes, group_bytes
 from simaccel.analytic.floor.problem import (
     BoundProblem,
     NoBoundError,

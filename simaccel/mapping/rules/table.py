@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from simaccel.mapping.rules import resident, tensors, units, vectors
+from simaccel.mapping.rules import resident, tensors, units
 from simaccel.mapping.rules.rule import GroupRule, LeafRule, PathRule
 
 RULES: Final = (
@@ -18,8 +18,8 @@ RULES: Final = (
     GroupRule(tensors.shared_tile_faults),
     LeafRule(tensors.in_place_faults),
     GroupRule(tensors.ahead_faults),
-    LeafRule(vectors.window_faults),
-    LeafRule(vectors.axis_faults),
+    LeafRule(units.window_faults),
+    LeafRule(units.axis_faults),
     LeafRule(units.derived_rank_faults),
     PathRule(units.keep_level_faults),
     GroupRule(units.lifetime_faults),

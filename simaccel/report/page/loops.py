@@ -1,7 +1,7 @@
 """The loop tree of a trace's program: each loop's share of time, and where an iteration lies.
 
 **Share of time**, exact, of the cycles of the run. Of an operator: its cycles as the run has them
-(`simaccel.machine.operator_totals`), which add up to 100%; a loop around operators takes what they
+(`simaccel.machine.totals`), which add up to 100%; a loop around operators takes what they
 take together. Of a loop inside, or a command: the cycles in which its *critical engine* is at a
 command of the loop, busy or stalled (an idle engine is nowhere). The critical engine is the array
 where it has commands in the loop, else the engine with most cycles there. Loops of different

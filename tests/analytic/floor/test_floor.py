@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.analytic.floor.floor import floor_of, on_chip_bytes, pebbling_bytes
 from simaccel.analytic.floor.problem import problem_of
 from simaccel.machine.machine import Machine

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import parse_workload

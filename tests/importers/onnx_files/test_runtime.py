@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.importers.onnx_files import load_onnx
 from tests.importers.onnx_files.models import Type, onnx_nodes, save
 

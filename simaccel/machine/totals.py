@@ -1,18 +1,14 @@
-"""Totals of operators: their cycles, and each engine's cycles by cause, over all repetitions.
-
-Each cycle of a core belongs to one operator, even if operators overlap. An operator's cycles begin
-at the end of the previous operator's and end when its results are in DRAM. If the next operator
-waits for none of them, they end earlier: when all engines but those that store have done their
-work. So a wait of the array for its first tiles belongs to the next operator, and the last stores
-take place in the next operator's cycles.
-"""
+"""Totals of a run: the work of its steps, and the cycles of its operators by engine and cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from simaccel.machine.accounts import StallAccount, outer_site
+from simaccel.machine.engines import Engine
 from simaccel.machine.stateful import Counter, SkippedPeriods, StatefulPart
 from simaccel.units import Cause
 
@@ -93,3 +89,48 @@ class OperatorTotals(RowTotals):
             account.engine: list(numbers[1 + index * n : 1 + (index + 1) * n])
             for index, account in enumerate(chain.from_iterable(self.accounts))
         }
+
+
+@dataclass
+class WorkTotals:
+    """Work of executed steps: MACs, elements x passes of the SFU, bytes moved.
+
+    ``native_macs``: MACs in units of the multipliers' native width.
+    """
+
+    macs: int = 0
+    native_macs: int = 0
+    elements: int = 0
+    moved: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
+    """Bytes by (level and direction, tensor)."""
+
+
+def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
+    """Return the work of the executed steps of each operator."""
+    totals = {name: WorkTotals() for name in operators}
+    for engine in engines:
+        for at, (n, op) in enumerate(zip(engine.counts, engine.plan.ops, strict=True)):
+            if n and (op.macs or op.elements or op.amounts):
+                total = totals[op.operator]
+                total.macs += n * op.macs
+                total.native_macs += n * op.native_macs
+                total.elements += n * op.elements
+                for key, n_bytes in engine.amounts(at):
+                    total.moved[key] += n * n_bytes
+    return totals
+
+
+def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
+    """Return the sum of the work of operators."""
+    found = WorkTotals()
+    for one in parts:
+        found.macs += one.macs
+        found.native_macs += one.native_macs
+        found.elements += one.elements
+        found.moved.update(one.moved)
+    return found
+
+
+def by_name(moved: collections.Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the bytes above 0, sorted by level and tensor."""
+    return {key: n for key, n in sorted(moved.items()) if n}
