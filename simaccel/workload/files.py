@@ -56,7 +56,8 @@ A file is a mapping with a `kind`::
     # name: small-lm       # hidden, heads, ff_size, and if not the usual: kv_heads, head_size,
     # hidden: 512          # layers, vocabulary, norm, activation, gated, biased, windows, tied,
     # heads: 8             # positions, experts: 8, experts_per_token, shared_ff, causal (false)
-    # ff_size: 1536        # decoder_layers (beside an encoder, which isn't causal)
+    # ff_size: 1536        # dense: [true, false, ...] with dense_ff (layers without experts),
+    #                      # decoder_layers (beside an encoder, which isn't causal)
     phase: decode          # or prefill, of so many new tokens:
     prompt: 512
     kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out

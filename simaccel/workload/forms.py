@@ -37,9 +37,8 @@ def _find_known(value: str, find: Callable[[str], Model | Network | Transformer]
     try:
         return find(value).name
     except InputError as error:
-        raise PydanticCustomError(
-            "model", "{allowed}", {"allowed": error.faults[0].allowed}
-        ) from None
+        allowed = {"allowed": error.faults[0].allowed}
+        raise PydanticCustomError("model", "{allowed}", allowed) from None
 
 
 def _as_operator(value: object) -> object:
@@ -301,6 +300,8 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     experts_per_token: Count = 0
     shared_ff: Count = 0
     shared_gate: bool = False
+    dense: list[bool] = [False]
+    dense_ff: Count = 0
     patches: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     causal: bool = True
     rotary: bool | None = None

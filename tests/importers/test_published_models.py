@@ -78,6 +78,32 @@ def test_a_prefill_reads_all_parameters(tmp_path: Path, name: str) -> None:
     assert _weights(model, TOKENS) == model.parameters - unread
 
 
+def test_layers_without_experts_by_the_keys_of_families(tmp_path: Path) -> None:
+    """DeepSeek-MoE's first layer is dense, of 10,944; a token uses 2,828,650,496 of its parameters.
+
+    So says its authors' page. Other keys, of six layers: Qwen's every second from the second on,
+    and none in the last; DeepSeek's every third from the first on; Ernie's second to fourth.
+    """
+    name = "deepseek-moe-16b"
+    model, _ = load_config(_write(tmp_path, MODELS[name]["config"]))
+    assert (model.dense, model.dense_ff) == ((True, *[False] * 27), 10944)
+    assert model.active_parameters == 2_828_650_496
+    plain = {k: v for k, v in MODELS[name]["config"].items() if k != "first_k_dense_replace"}
+    for keys, dense in (
+        ({"decoder_sparse_step": 2, "mlp_only_layers": [5]}, "101011"),
+        ({"moe_layer_freq": 3}, "011011"),
+        ({"moe_layer_freq": [0, 1, 1, 0, 1, 1]}, "100100"),
+        ({"moe_layer_start_index": 1, "moe_layer_end_index": 3}, "100011"),
+        ({"moe_layer_interval": 1, "moe_layer_end_index": -1}, "000000"),
+    ):
+        model, account = load_config(_write(tmp_path, plain | {"num_hidden_layers": 6} | keys))
+        found = [model.dense[at % len(model.dense)] for at in range(6)]
+        assert found == [flag == "1" for flag in dense], keys
+        assert not account.entries_of("not taken")
+    model, _ = load_config(_write(tmp_path, plain | {"first_k_dense_replace": 28}))
+    assert (model.experts, model.ff_size) == (0, 10944)
+
+
 SMALL_GPT_OSS: dict[str, Any] = {
     "model_type": "gpt_oss",
     "hidden_size": 64,
@@ -161,6 +187,21 @@ def test_other_structures_are_refused_by_name(tmp_path: Path, name: str) -> None
     assert len(caught.value.faults) == 1
 
 
+def test_what_a_configuration_expands_to_is_bounded(tmp_path: Path) -> None:
+    """Ten thousand layers that all differ, and more random numbers than memory has room for."""
+    kinds = ["full_attention"] * 10_000
+    for at in range(10_000):
+        if (at * at) % 1_009 < 500:
+            kinds[at] = "sliding_attention"
+    long = {"num_hidden_layers": 10_000, "layer_types": kinds, "sliding_window": 8}
+    path = _write(tmp_path, SMALL_GPT_OSS | long)
+    (fault,) = faults_of(load_workload, path, prompt=16, scope="model")
+    assert fault.field == "layers"
+    assert "at most 10000 operators" in str(fault)
+    (fault,) = faults_of(transformer, "mixtral-8x7b", prompt=10**12, experts="drawn:3")
+    assert str(fault).endswith("allowed: at most 2097152 tokens over 8 experts, or uniform")
+
+
 SCALES: tuple[object, ...] = ("x", "", 0, -1, [], {}, 10**400, True)
 WRONG: list[tuple[str, str, object, str]] = [
     ("Mistral-7B", "num_hidden_layers", 0, "a whole number from 1 to 10000"),
@@ -174,6 +215,9 @@ WRONG: list[tuple[str, str, object, str]] = [
     ("Mistral-7B", "hidden_act", 3, "text"),
     ("bert-base", "architectures", 3, "a list of names"),
     ("Mixtral", "num_local_experts", 10**9, "a whole number from 0 to 10000"),
+    ("Mixtral", "mlp_only_layers", 3, "a list of numbers of layers"),
+    ("Mixtral", "moe_layer_freq", [1, 0], "a number, or a list of 32 of 0 and 1"),
+    ("Mixtral", "decoder_sparse_step", 0, "a whole number from 1"),
     *(
         ("gemma-2-9b", "query_pre_attn_scalar", value, "a number above 0, up to 1099511627776")
         for value in SCALES
@@ -225,6 +269,7 @@ KEYS: tuple[str, ...] = (
     *("max_window_layers", "attention_types", "attention_layers", "attn_config", "moe_layer_freq"),
     *("no_rope_layers", "partial_rotary_factor", "feed_forward_proj", "text_config", "alibi"),
     *("type_vocab_size", "shared_expert_intermediate_size", "expansion_ratio", "window_size"),
+    *("first_k_dense_replace", "mlp_only_layers", "decoder_sparse_step", "moe_layer_end_index"),
 )
 
 

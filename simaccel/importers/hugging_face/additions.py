@@ -18,6 +18,7 @@ from simaccel.importers.hugging_face.configuration import (
     read_windows,
     repeated_run,
 )
+from simaccel.workload.language.model import values_of_layers
 
 _OWN_GAINS: Final = "each head with gains of its own"
 
@@ -60,6 +61,14 @@ def report_bloom_embedding(config: Configuration, sizes: Sizes) -> None:
     norm = "a norm behind the embedding"
     config.leave("word_embeddings_layernorm", norm, 2 * sizes["hidden"])
     config.leave("alibi", "a sum to the scores")
+
+
+def report_choice_biases(config: Configuration, sizes: Sizes) -> None:
+    """Report biases of experts that decide which of them a token goes to, and weigh nothing."""
+    if "experts" in sizes:
+        dense = sum(values_of_layers(sizes.get("dense", (False,)), sizes["layers"]))
+        count = (sizes["layers"] - dense) * sizes["experts"]
+        config.leave("e_score_correction_bias", "a sum to the scores of experts", count)
 
 
 def take_head_norms(config: Configuration, sizes: Sizes) -> None:

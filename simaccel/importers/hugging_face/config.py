@@ -35,7 +35,7 @@ architectures transformers_version task_specific_params auto_map pretraining_tp 
 output_past gradient_checkpointing id2label label2id problem_type is_encoder_decoder is_decoder
 finetuning_task cache_implementation output_attentions n_ctx router_aux_loss_coef
 output_router_logits return_dict router_jitter_noise input_jitter_noise moe_aux_loss_coef
-num_nextn_predict_layers encoder_stride reorder_and_upcast_attn norm_topk_prob
+encoder_stride reorder_and_upcast_attn norm_topk_prob
 scale_attn_by_inverse_layer_idx num_labels output_hidden_states tie_weights_ sinusoidal_pos_embds
 add_cross_attention n_positions
 """
@@ -45,6 +45,7 @@ _HARMLESS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("rope_local_base_freq", "rope_interleaved"), _POSITIONS),
     **dict.fromkeys(("torch_dtype", "dtype"), "--precision or the accelerator says it"),
     "max_position_embeddings": "a limit, where positions are not learned",
+    "num_nextn_predict_layers": "layers that guess further tokens, no part of a run",
 }
 _PARTS: Final = ("_token_id", "drop", "_eps", "epsilon", "initializer", "summary_")
 """Parts of the names of keys that change no figure: token numbers, training, small constants."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from simaccel.errors import ABSENT, Fault, suggest
 from simaccel.files.accounting import AccountEntry
 from simaccel.files.limits import MAX_OPERATORS
-from simaccel.workload.language.model import BIASED, Activation, NormKind, windows_of
+from simaccel.workload.language.model import BIASED, Activation, NormKind
 from simaccel.workload.sizes import MAX_SIZE
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -63,11 +63,9 @@ _SHARED: Final = (
     *("moe_num_shared_experts", "shared_intermediate_size", "num_shared_expert"),
 )
 """Keys of shared experts, which all tokens use."""
-_DENSE: Final = (
-    *("first_k_dense_replace", "mlp_only_layers", "decoder_sparse_step", "moe_layer_freq"),
-    *("moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index"),
-)
-"""Keys of dense layers among those with experts."""
+_FIRST_WITH_EXPERTS: Final = ("first_k_dense_replace", "moe_layer_start_index")
+"""Keys of the first layer with experts."""
+_Value = TypeVar("_Value")
 
 
 @dataclass
@@ -290,30 +288,53 @@ def read_windows(
     return repeated_run(windows)
 
 
-def repeated_run(windows: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """Return the shortest run of which all windows are repetitions, the last perhaps in part.
+def repeated_run(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
+    """Return the shortest run of which all values are repetitions, the last perhaps in part.
 
     >>> repeated_run((8, None, 8, None, 8)), repeated_run((8, 8, None))
     ((8, None), (8, 8, None))
     """
-    count = len(windows)
-    period = next(n for n in range(1, count + 1) if windows == windows_of(windows[:n], count))
-    return windows[:period]
+    count = len(values)
+    period = next(n for n in range(1, count + 1) if values[n:] == values[: count - n])
+    return values[:period]
 
 
 def _read_experts(config: Configuration, sizes: Sizes) -> None:
-    """Set the sizes of experts, and report dense layers among those with experts."""
+    """Set the sizes of experts, and the layers without experts."""
     experts = config.size("num_experts", 0, least=0, most=MAX_OPERATORS)
     if experts <= 1:
         return
+    dense = _read_dense(config, sizes["layers"])
+    if all(dense):
+        return
+    if any(dense):
+        sizes["dense"], sizes["dense_ff"] = repeated_run(dense), sizes["ff_size"]
     sizes["experts"], sizes["chosen"] = experts, config.size("num_experts_per_tok")
     sizes["ff_size"] = config.size("moe_intermediate_size", sizes["ff_size"])
     for key in (key for key in _SHARED if config.given.get(key)):
         shared = config.size(key)  # an inner size, or a number of experts
         sizes["shared_ff"] = shared if "size" in key else shared * sizes["ff_size"]
         sizes["shared_gate"] = key == "shared_expert_intermediate_size"
-    for key in _DENSE:
-        if config.given.get(key) not in (None, 0, 1, [], -1):
-            why = "layers without experts; here all have them"
-            config.leave_work(key, why, kind="layer")
-        config.keys_read.add(key)
+
+
+def _read_dense(config: Configuration, layers: int) -> tuple[bool, ...]:
+    """Return of each layer whether it has no experts, by the keys of several families."""
+    first = max(config.size(key, 0, least=0) for key in _FIRST_WITH_EXPERTS)
+    last = config.size("moe_layer_end_index", -1, least=-1)  # -1: the last layer
+    steps = [config.size(key, 1) for key in ("decoder_sparse_step", "moe_layer_interval")]
+    dense = config.find("mlp_only_layers", [])[1]
+    if not isinstance(dense, list):
+        config.refuse("mlp_only_layers", dense, "a list of numbers of layers")
+        dense = []
+    flags = config.find("moe_layer_freq", 1)[1]
+    if not isinstance(flags, list):
+        every = config.size("moe_layer_freq", 1)
+        flags = [at % every == 0 for at in range(layers)]
+    elif len(flags) != layers or any(flag not in (0, 1) for flag in flags):
+        config.refuse("moe_layer_freq", flags, f"a number, or a list of {layers} of 0 and 1")
+        flags = [True] * layers
+    sparse = range(first, layers if last < 0 else last + 1)
+    return tuple(
+        not (flag and at in sparse and at not in dense and not any((at + 1) % n for n in steps))
+        for at, flag in enumerate(flags)
+    )

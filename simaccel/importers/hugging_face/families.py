@@ -63,6 +63,8 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         ModelFamily(additions=(additions.take_qwen_windows, additions.take_head_norms)),
     ),
     "hunyuan_v1_dense": ModelFamily(additions=(additions.take_head_norms,)),
+    "dots1": ModelFamily(additions=(additions.take_head_norms, additions.report_choice_biases)),
+    "ernie4_5_moe": ModelFamily(additions=(additions.report_choice_biases,)),
     "seed_oss": ModelFamily(attention=("qkv",), without_effect=("attention_out_bias",)),
     "gemma": replace(_GEMMA, sizes={"scaled_embedding": True}),
     "gemma2": replace(_GEMMA, additions=(additions.take_gemma2, additions.take_windows(2))),
@@ -73,7 +75,12 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "glm": _GLM,
     "glm4": replace(_GLM, sizes={"post_norms": True}),
     "glm4_moe": replace(
-        _GLM, additions=(additions.report_partial_rotary, additions.take_head_norms)
+        _GLM,
+        additions=(
+            additions.report_partial_rotary,
+            additions.take_head_norms,
+            additions.report_choice_biases,
+        ),
     ),
     "chatglm": ModelFamily(additions=(additions.take_chatglm,)),
     **dict.fromkeys(
@@ -208,6 +215,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "gemma": {"num_key_value_heads": 16, "head_dim": 256},
     "gemma2": {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
     "gemma3": {**_GEMMA2, "vocab_size": 262208},
+    "glm4_moe": {"first_k_dense_replace": 1},
+    "ernie4_5_moe": {"moe_layer_start_index": 1},
 }
 """Values of keys that a family's files may leave out, by family and key."""
 

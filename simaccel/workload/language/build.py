@@ -8,8 +8,8 @@ The operators of a step, in order::
     norm and logits of the last token                            once
 
 In the scope `model` one set of layers is repeated on the same tensors, as a layer's output has the
-size of the next one's input. If windows differ, a run of layers is repeated, and the layers before
-and after it run once. The scope `block` is one repetition.
+size of the next one's input. If windows differ, or some layers have no experts, a run of layers is
+repeated, and the layers before and after it run once. The scope `block` is one repetition.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import (
     Attention,
@@ -36,6 +37,7 @@ from simaccel.workload.language.experts import (
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
 from simaccel.workload.language.model import (
+    LayerKind,
     Transformer,
     find_transformer,
     is_published,
@@ -209,7 +211,7 @@ def _add_run(graph: Graph, scope: str, experts: ExpertLoad) -> None:
 
 def _layers(graph: Graph, scope: str, experts: ExpertLoad) -> str:
     """Add the layers of one repetition, and those before and after it; return the last output."""
-    model = graph.model
+    model, kinds = graph.model, graph.model.layer_kinds
     before, repeated, behind = model.layer_run.layers_to_build(model.layers)
     built = [*before, *repeated, *behind] if scope == "model" else repeated
     source = "X"
@@ -219,17 +221,26 @@ def _layers(graph: Graph, scope: str, experts: ExpertLoad) -> str:
         made = "Xout" if last else f"X{number + 1}"
         graph.tensor(made, "output" if last and scope == "block" else "intermediate")
         known = len(graph.operators)
-        window = model.windows[number % len(model.windows)]
-        _layer(graph, window, experts, source, made)
+        _layer(graph, kinds[number % len(kinds)], experts, source, made)
+        require_at_most(
+            model.name,
+            "layers",
+            len(graph.operators),
+            MAX_OPERATORS,
+            "operators of different layers",
+        )
         if number not in repeated:
             graph.once.update(operator.name for operator in graph.operators[known:])
         source = made
     return source
 
 
-def _layer(graph: Graph, window: int | None, experts: ExpertLoad, source: str, made: str) -> None:
-    """Add a layer with a window between two tensors."""
+def _layer(
+    graph: Graph, layer_kind: LayerKind, experts: ExpertLoad, source: str, made: str
+) -> None:
+    """Add a layer between two tensors."""
     model, prefix = graph.model, graph.prefix
+    window, dense = layer_kind
     normed = _norm(graph, "norm1", source)
     attended = Attention(graph, window).add(normed)
     if model.post_norms:
@@ -242,10 +253,11 @@ def _layer(graph: Graph, window: int | None, experts: ExpertLoad, source: str, m
         _add(graph, "cross.add", before, seen, inner)
     normed = normed if model.shared_norm else _norm(graph, "norm2", inner)
     out = prefix + "F"
-    if model.experts:
+    if model.experts and not dense:
         add_experts(graph, experts, normed, out)
     else:
-        add_feed_forward(graph, part(normed, "bne"), part(out, "bne"))
+        sizes = {"f": model.dense_ff} if dense else None
+        add_feed_forward(graph, part(normed, "bne"), part(out, "bne"), sizes)
     if model.post_norms:
         out = _norm(graph, "post2", out)
     _add(graph, "add2", inner, out, made)

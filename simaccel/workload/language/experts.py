@@ -22,6 +22,7 @@ from fractions import Fraction
 from itertools import groupby
 
 from simaccel.errors import Fault
+from simaccel.files.limits import MAX_DRAWN
 from simaccel.lazy import np
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.language.attention import add_bias
@@ -58,7 +59,11 @@ def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fau
         allowed = "nothing, and no --expert-parallel, as the model has none"
         return [] if experts else [Fault(file, "experts", spread, allowed)]
     if isinstance(spread, str):
-        known = spread in (UNIFORM, EXPECTED) or _DRAWN.fullmatch(spread)
+        drawn = _DRAWN.fullmatch(spread)
+        if drawn and rows * experts > MAX_DRAWN:
+            allowed = f"at most {MAX_DRAWN // experts} tokens over {experts} experts, or uniform"
+            return [Fault(file, "experts", f"{spread} of {rows} tokens", allowed)]
+        known = spread in (UNIFORM, EXPECTED) or drawn
         return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
     if not experts:
         return [Fault(file, "experts", list(spread), "nothing, as the model has none")]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from simaccel.errors import Fault
 from simaccel.files.catalogue import Catalogue
@@ -17,6 +18,9 @@ Activation = Literal["silu", "gelu", "relu"]
 NormKind = Literal["rms_norm", "layer_norm"]
 BIASED: Final = ("qkv", "o", "ff", "router", "logits")
 """Layers that can have a bias."""
+LayerKind = tuple[int | None, bool]
+"""Window of a layer (tokens), and whether it is dense: without experts, where others have them."""
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,9 @@ class Transformer:
     layer, which run in parallel. ``tied``: the logits use the embedding's weights.
 
     Experts: with ``experts`` > 0 each token goes to ``chosen`` of them. ``shared_ff`` > 0: inner
-    size of an expert for all tokens, with ``shared_gate`` weighted by a gate per token.
+    size of an expert for all tokens, with ``shared_gate`` weighted by a gate per token. ``dense``:
+    per layer whether it has a feed-forward layer of inner size ``dense_ff`` instead of experts; a
+    shorter list repeats over the layers.
 
     Vision: ``patches`` is the number of patches and of values in each, instead of a vocabulary; the
     other ``positions`` are tokens before the patches (class, distillation).
@@ -75,6 +81,8 @@ class Transformer:
     chosen: int = 0
     shared_ff: int = 0
     shared_gate: bool = False
+    dense: tuple[bool, ...] = (False,)
+    dense_ff: int = 0
     patches: tuple[int, int] | None = None
     causal: bool = True
     rotary: bool | None = None
@@ -95,7 +103,19 @@ class Transformer:
     @property
     def layer_run(self) -> LayerRun:
         """The layers that are repeated."""
-        return layer_run(self.windows, self.layers)
+        return layer_run(self.layer_kinds, self.layers)
+
+    @property
+    def layer_kinds(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer of a run that repeats."""
+        length = min(self.layers, math.lcm(len(self.windows), len(self.dense)))
+        windows = values_of_layers(self.windows, length)
+        return tuple(zip(windows, values_of_layers(self.dense, length), strict=True))
+
+    @property
+    def dense_layers(self) -> int:
+        """Number of layers without experts in a model with experts."""
+        return sum(values_of_layers(self.dense, self.layers))
 
     @property
     def turns(self) -> bool:
@@ -154,16 +174,20 @@ class Transformer:
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of one layer."""
+        """Parameters of one layer, with its experts if the model has any."""
         e, queries = self.hidden, self.heads * self.head_size
         keys = self.kv_heads * self.head_size
         attention = 2 * e * queries + 2 * e * keys
         attention += (queries + 2 * keys) * ("qkv" in self.biased) + e * ("o" in self.biased)
-        router = self.experts * (e + ("router" in self.biased))
         norms = (2 - self.shared_norm) * (1 + self.post_norms) * self.norm_size
         norms += 2 * self.head_size * self.head_norms
-        feed_forward = self.feed_forward_parameters * max(1, self.experts) + self.shared_parameters
-        return attention + feed_forward + router + norms
+        return attention + norms + (self._expert_parameters or self.feed_forward_parameters)
+
+    @property
+    def _expert_parameters(self) -> int:
+        """Parameters of a layer's experts and router."""
+        router = self.experts * (self.hidden + ("router" in self.biased))
+        return self.experts * self.feed_forward_parameters + router + self.shared_parameters
 
     @property
     def embedding_parameters(self) -> int:
@@ -183,6 +207,9 @@ class Transformer:
         tables = self.layers + self.decoder_layers if self.relative_each else tables
         head += self.relative * self.heads * tables
         layers = self.layers * self.layer_parameters + self.decoder_parameters
+        if self.dense_layers:
+            less = self._expert_parameters - self._feed_forward_parameters(self.dense_ff)
+            layers -= self.dense_layers * less
         return layers + self.embedding_parameters + self.norm_size + head
 
     @property
@@ -191,7 +218,7 @@ class Transformer:
         if not self.experts:
             return self.parameters
         idle = (self.experts - self.chosen) * self.feed_forward_parameters
-        return self.parameters - self.layers * idle
+        return self.parameters - (self.layers - self.dense_layers) * idle
 
 
 @dataclass(frozen=True)
@@ -217,10 +244,10 @@ class LayerRun:
 
 
 _MOST_SEARCHED = 128
-"""The most layers for which a run is searched; more repeat as the list of windows says."""
+"""The longest run that is searched; a longer one is the whole list of kinds."""
 
 
-def layer_run(windows: Sequence[int | None], layers: int) -> LayerRun:
+def layer_run(kinds: Sequence[object], layers: int) -> LayerRun:
     """Return the run whose repetition leaves the fewest layers to build; of equal ones the first.
 
     Examples: Gemma 3 1B with 26 layers, of which every sixth has no window; its last 13 layers.
@@ -229,24 +256,25 @@ def layer_run(windows: Sequence[int | None], layers: int) -> LayerRun:
     LayerRun(first=0, length=6, times=4)
     >>> layer_run((512, 512, 512, 512, None, 512), 13)
     LayerRun(first=0, length=6, times=2)
+    >>> layer_run((True, *[False] * 999), 1000)
+    LayerRun(first=1, length=1, times=999)
     """
-    if len(windows) == 1 or layers > _MOST_SEARCHED:
-        return LayerRun(0, len(windows), layers // len(windows))
-    runs, each = [], windows_of(windows, layers)
-    for first in range(layers):
-        for length in range(1, layers - first + 1):
-            same = first + length
-            while same < layers and each[same] == each[same - length]:
-                same += 1
-            times = (same - first) // length
-            runs.append((layers - length * (times - 1), first, length, times))
+    each, longest = values_of_layers(kinds, layers), len(kinds)
+    runs = [(layers - longest * (layers // longest - 1), 0, longest, layers // longest)]
+    for length in range(1, min(layers, _MOST_SEARCHED) + 1):
+        first = 0
+        for at in range(length, layers + 1):
+            if at == layers or each[at] != each[at - length]:
+                times = (at - first) // length
+                runs.append((layers - length * (times - 1), first, length, times))
+                first = at - length + 1
     _, first, length, times = min(runs)
     return LayerRun(first, length, times)
 
 
-def windows_of(windows: Sequence[int | None], layers: int) -> tuple[int | None, ...]:
-    """Return the window of each layer, from a list that repeats."""
-    return (tuple(windows) * -(-layers // len(windows)))[:layers]
+def values_of_layers(values: Sequence[_Value], layers: int) -> tuple[_Value, ...]:
+    """Return the value of each layer, from a list that repeats."""
+    return (tuple(values) * -(-layers // len(values)))[:layers]
 
 
 def parse_transformer(document: Mapping[str, Any]) -> Transformer:
@@ -305,7 +333,7 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     if model.patches and model.positions <= model.patches[0]:
         allowed = f"more than the {model.patches[0]} patches, with the tokens before them"
         faults.append(Fault(model.name, "positions", model.positions, allowed))
-    return [*faults, *_expert_faults(model), *_decoder_faults(model)]
+    return [*faults, *_expert_faults(model), *_dense_faults(model), *_decoder_faults(model)]
 
 
 def _expert_faults(model: Transformer) -> list[Fault]:
@@ -321,6 +349,21 @@ def _expert_faults(model: Transformer) -> list[Fault]:
         value = f"{model.chosen} of {model.experts}"
         allowed = "from 1 to the number of experts, both or neither given"
         return [Fault(model.name, "experts_per_token", value, allowed)]
+    return []
+
+
+def _dense_faults(model: Transformer) -> list[Fault]:
+    if not 1 <= len(model.dense) <= model.layers:
+        allowed = f"a list of 1 to {model.layers} of true and false, which layers repeat"
+        return [Fault(model.name, "dense", list(model.dense), allowed)]
+    if any(model.dense):
+        if model.experts and not all(model.dense):
+            return size_faults(model.name, {"dense_ff": model.dense_ff})
+        allowed = "true for some of the layers of a model with experts"
+        return [Fault(model.name, "dense", list(model.dense), allowed)]
+    if model.dense_ff:
+        allowed = "0 without layers that are dense"
+        return [Fault(model.name, "dense_ff", model.dense_ff, allowed)]
     return []
 
 

@@ -89,6 +89,27 @@ def test_the_cache_keeps_what_was_there_and_gets_the_new_token() -> None:
     np.testing.assert_allclose(made["V"][:, 9:], new)
 
 
+def test_layers_without_experts_compute_what_they_are() -> None:
+    """The first of four layers is dense, of 12; those behind it are one, three times."""
+    model = replace(SHARED, layers=4, dense=(True, False, False, False), dense_ff=12)
+    workload = transformer(model, prompt=6, experts="uniform", scope="model")
+    assert (workload.repeat, workload.times("layer0.down"), workload.times("layer1.O")) == (3, 1, 3)
+    made = expected_values(workload, random_tensors(workload, 1))
+    plain = replace(model, experts=0, chosen=0)
+    for number, built, given in ((0, plain, "X"), (1, SHARED, "X1")):
+        prefix = f"layer{number}."
+        own = {name.removeprefix(prefix): value for name, value in made.items()}
+        found = made["X1" if number == 0 else "Xout"]
+        np.testing.assert_allclose(found, layer(built, made[given], own, 0), rtol=1e-9, atol=1e-9)
+    assert workload.shapes["layer0.Wgate"] == (24, 12)
+    # a token: Q and O of 24 x 24, K and V of 24 x 8; router, two of 20, one of 10 and its gate
+    experts = 24 * 6 + 2 * 3 * 24 * 20 + 3 * 24 * 10 + 24
+    tokens = 6 * (4 * 24 * (2 * 24 + 2 * 8) + 3 * 24 * 12 + 3 * experts)
+    pairs = 3 * 3 + 3 * 6  # two blocks of three rows
+    assert workload.macs == tokens + 4 * 2 * 24 * pairs + 24 * 11
+    _checked(workload, "naive-m", "edge")
+
+
 def _checked(workload: Workload, dataflow: str, hw: str) -> None:
     accelerator = load_accelerator(hw, ["buffer.capacity_bytes=64 KiB"])
     result = simulate(workload, accelerator, dataflow, options=QUICK)
