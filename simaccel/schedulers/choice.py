@@ -21,19 +21,27 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers.concurrent_groups import parallelise_groups
 from simaccel.schedulers.generators import STAGED, attention_kinds, steps_of
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.naive import fixed_search
 from simaccel.schedulers.near_tie_choice import cheapest_near_tie, choose
-from simaccel.schedulers.residency import fusion_depends_on_residency, hold_between
+from simaccel.schedulers.residency import (
+    bound_beside_held,
+    fusion_depends_on_residency,
+    hold_between,
+)
 from simaccel.schedulers.schedule_steps import (
     SHARED_ROWS,
     ScheduleStep,
     body_of,
+    cheapest,
     cheapest_searched,
     least_work,
+    value_of,
 )
-from simaccel.schedulers.sequences import measure_groups, unique
+from simaccel.schedulers.sequences import additive_value, measure_all, measure_groups, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, floor_of_group, merge_accounts
+from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, mapping_of
 from simaccel.search.problems import Options, Scheduler, parts
@@ -59,12 +67,14 @@ def schedule(
     goal = Goal.from_options(accelerator, options, workload)
     search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
     choice = _Choice(workload, search, options, name)
-    bodies = choice.bodies()
+    holds = family != "naive" and (family == "best" or accelerator.compiler.resident)
+    held = choice.bodies_with_held_tensors() if holds else []
+    bodies = held or choice.bodies()
     goal.constraints.require_met()
     choice.report_accounts()
     if family == "naive":
         return mapping_of(workload, name, bodies[0])
-    if family == "best" or accelerator.compiler.resident:
+    if holds and not held:
         held = [each for body in bodies for each in hold_between(workload, body, search)]
         bodies = unique([*held, *bodies])
     best = choose(workload, bodies, search)
@@ -91,6 +101,30 @@ class _Choice:
         """Make the steps."""
         self.steps = steps_of(self.workload, self.search.quiet(), self.options, self.name)
         self.searched: list[ScheduleStep] = []
+
+    def bodies_with_held_tensors(self) -> list[Body]:
+        """Return mappings with tensors held between groups, if these beat all without.
+
+        They do if they take less than the bounds of the cheapest path of steps. Then nothing is
+        searched as it would be without held tensors. There are none where bounds differ by little,
+        where operators can be mapped together in other ways than with their epilogues, or where
+        several cores share the work.
+        """
+        goal, path = self.search.goal, cheapest(self.steps, len(self.workload.operators))
+        apart = value_of(path, sum) or float("inf")
+        kinds = {step.kind for step in self.steps if step.value < float("inf")}
+        is_free = goal.until is None and not goal.is_shared and goal.objective != "footprint"
+        if not is_free or apart == float("inf") or kinds - {"alone", "epilogue"}:
+            return []
+        searches = (step.candidates for step in path)
+        groups = tuple(search.group for search in searches if isinstance(search, GroupSearch))
+        bound = bound_beside_held(self.workload, groups, self.search)
+        if bound * (1 + EFFORT.held_gain + goal.tolerance) >= apart:
+            return []
+        bodies = hold_between(self.workload, groups, self.search)
+        measured = measure_all(self.workload, bodies, goal).values()
+        best = additive_value(min(figures.value for figures in measured), goal)
+        return bodies if best * (1 + goal.tolerance) < apart else []
 
     def bodies(self) -> list[Body]:
         """Return mappings of the whole workload, the best by the sum of its parts first.

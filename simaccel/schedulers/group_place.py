@@ -154,8 +154,8 @@ class GroupPlace:
     search: TreeSearch
     fixed: tuple[Keep, ...] = ()
     fixed_bytes: int = 0
-    error: float = 1.0
-    """The cost of the group with nothing held, relative to its lower bound."""
+    error: float | None = None
+    """The cost of the group as it was first searched, relative to its lower bound."""
 
     def expected_cost(self, held: Sequence[ResidentTensor]) -> Price:
         """Return the cost with tensors held, estimated from the bound until it is searched."""
@@ -166,24 +166,21 @@ class GroupPlace:
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
         value, moved = self._candidates(held).candidates.bound_and_bytes(room)
-        return additive_value(value, self.search.goal) * self.error, moved
+        return additive_value(value, self.search.goal) * (self.error or 1.0), moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Return whether the group has been searched with these tensors held."""
         return self._key(held) in self._known
 
-    def begin(self) -> None:
-        """Search the group with nothing held, and compare the result with its lower bound."""
-        self.find(())
-        value = self._known[self._key(())][0][0]
-        least, _ = self._candidates(()).candidates.bound_and_bytes(self.room(()))
-        bound = additive_value(least, self.search.goal)
-        self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
-
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held, unless that is known."""
         if not self.is_known(held):
             self._known[self._key(held)] = self._find_price(held)
+        if self.error is None:
+            value = self._known[self._key(held)][0][0]
+            least, _ = self._candidates(held).candidates.bound_and_bytes(self.room(held))
+            bound = additive_value(least, self.search.goal)
+            self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def request(self, held: Sequence[ResidentTensor]) -> tuple[GroupSearch, int, Tree]:
         """Return the search with tensors held, the bytes held, and a tree that may be near."""

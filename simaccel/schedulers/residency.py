@@ -43,7 +43,8 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 
     They are the best, and of those about as fast the one with the fewest DRAM bytes; ``body``
     itself if nothing pays. Tensors that are already kept around groups stay so. Nothing changes
-    once the time budget is used up.
+    once the time budget is used up. Groups of ``body`` without a tree are searched as they are
+    chosen, with or without tensors held.
     """
     if search.goal.objective == "footprint" or search.goal.is_over:
         return [body]
@@ -54,6 +55,21 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
         return unique([tuple(part for section in pair for part in section) for pair in pairs])
 
     return search.recall(("held", key_of_body(body)), hold)
+
+
+def bound_beside_held(workload: Workload, groups: Body, search: TreeSearch) -> float:
+    """Return the least total of the bounds of groups, with any tensors held between them.
+
+    Infinite if no tensor could be held.
+    """
+    total, is_any = 0.0, False
+    for _, run in groupby(groups, lambda part: repetition_of(workload, part)):
+        places = list(_places(workload, list(run), search))
+        residents = resident_tensors(workload, [place.group for place in places])
+        few = _weighable_tensors(residents, search.goal)
+        total += _total(places, _cheapest(places, few, None))[0]
+        is_any |= bool(few)
+    return total if is_any else float("inf")
 
 
 def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSearch) -> bool:
@@ -102,11 +118,12 @@ def _section(
         if not taken & {holding_tensor(workload, name, fixed) for name in resident.tensors}
     ]
     few = _weighable_tensors(free, search.goal)
-    if not few:
-        return body, body
-    for place in places:
-        place.begin()
     nothing: Residents = [() for _ in places]
+    is_open = not all(group.tree for group in groups)
+    if not few and not is_open:
+        return body, body
+    for place in () if is_open else places:
+        place.find(())
     best = _search_residents(places, few, nothing)
     cheapest, goal = best, search.goal
     if goal.objective == "cycles" and goal.tolerance:
@@ -114,7 +131,7 @@ def _section(
             places, few, best, _total(places, best)[0] * (1 + goal.tolerance)
         )
     made = (
-        list(_build_groups(places, residents)) if any(residents) else body
+        list(_build_groups(places, residents)) if any(residents) or is_open else body
         for residents in (best, cheapest)
     )
     return next(made), next(made)
@@ -161,14 +178,12 @@ def _search_residents(
             return price
         return (price[1], price[0]) if price[0] <= limit else NOWHERE
 
-    best, price = known, rank(_total(places, known))
-    for _ in range(EFFORT.held_rounds if price[0] < NOWHERE[0] else 0):
+    best, price = known, NOWHERE if _unknown(places, known) else rank(_total(places, known))
+    for _ in range(EFFORT.held_rounds):
         if places[0].search.goal.is_over:
             break
         residents = _cheapest(places, few, limit)
-        unknown = [
-            (p, held) for p, held in zip(places, residents, strict=True) if not p.is_known(held)
-        ]
+        unknown = _unknown(places, residents)
         search_together([place.request(held) for place, held in unknown if place.is_searched])
         for place, held in unknown:
             place.find(held)
@@ -178,6 +193,14 @@ def _search_residents(
         if not unknown:
             break
     return best
+
+
+def _unknown(
+    places: Sequence[GroupPlace], residents: Residents
+) -> list[tuple[GroupPlace, tuple[ResidentTensor, ...]]]:
+    """Return the groups that were not searched with these tensors held, with the tensors."""
+    pairs = zip(places, residents, strict=True)
+    return [(place, held) for place, held in pairs if not place.is_known(held)]
 
 
 def _total(places: Sequence[GroupPlace], residents: Residents) -> Price:

@@ -19,6 +19,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.choice import _Choice
 from simaccel.schedulers.group_place import minimise_slots, resident_tensors
 from simaccel.schedulers.residency import fusion_depends_on_residency
 from simaccel.schedulers.tree_search import TreeSearch
@@ -98,6 +99,24 @@ def test_a_tensor_is_held_where_it_fits_exactly(capacity: int) -> None:
     run = assert_counts(of, mapping, _on(capacity))
     assert run.peak_buffer_bytes <= capacity
     assert (_dram(run.moved) == 12) if capacity == 6 else (_dram(run.moved) >= 16)
+
+
+@pytest.mark.parametrize("sides", [(3, 5, 7, 2), (17, 4, 19, 5), (40, 2, 40, 2)])
+def test_nothing_is_searched_apart_where_holding_gains_more(
+    sides: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T of m x n goes out and comes in again, which is more than a tenth of all bytes."""
+    of, on, names = _pair(*sides), _on(4096), list[str]()
+    options = replace(BYTES, on_account=lambda account: names.append(account.name))
+    held = make_mapping(of, on, "flex", options)
+    assert set(names) == {"kept"}
+    assert _kept(held) == ["T"]
+    monkeypatch.setattr(_Choice, "bodies_with_held_tensors", lambda _: [])
+    names.clear()
+    slow = make_mapping(of, on, "flex", options)
+    assert {"alone", "kept"} == set(names)
+    cycles = [Machine(on, lower(of, one)).run().cycles for one in (held, slow)]
+    assert cycles[0] <= cycles[1] * 1.01
 
 
 def test_what_crosses_into_the_next_iteration_keeps_two_slots() -> None:
