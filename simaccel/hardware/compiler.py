@@ -86,13 +86,16 @@ class ConvertedBlocksSpec(Spec):
 class MeasuredRowsSpec(Spec):
     """The error of ``deployed`` on measured operators of a kind; ``rows``: how many.
 
-    ``median_percent``, ``within_90_percent``: the median and the 90th percentile of the absolute
-    errors in percent. ``of``: the quantity that was measured.
+    A ``network`` is several kernels, measured as a whole. ``median_percent``,
+    ``within_90_percent``: the median and the 90th percentile of the absolute errors in percent.
+    ``of``: the quantity that was measured.
     """
 
     OMITTED: ClassVar = ("of",)
 
-    operators: Literal["GEMM", "convolution", "attention", "elementwise", "row-wise"]
+    operators: Literal[
+        "GEMM", "convolution", "attention", "elementwise", "row-wise", "copy", "network"
+    ]
     rows: Count
     median_percent: Annotated[float, Field(ge=0, le=1000)]
     within_90_percent: Annotated[float, Field(ge=0, le=1000)]

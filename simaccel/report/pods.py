@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_COPY, _NETWORK = "copy", "network"
+"""Kinds of measured rows: copies within memory, and several kernels as a whole."""
+_NOUNS: Final = frozenset({"GEMM", "convolution", "attention", _NETWORK})
+"""Kinds of rows whose name is a noun; those of the others are adjectives of an operator."""
 _NAMED: Final = 4
 _REPEATED: Final = 1.1
 """Ratio of the MACs of all chips to the workload's, from which a line reports it."""
@@ -212,32 +216,38 @@ def start_lines(result: ExperimentResult) -> list[str]:
 
 def measured_lines(result: ExperimentResult) -> list[str]:
     """Return the deviation from measured operators on this chip, for the kinds that a run has."""
-    compiler = result.accelerator.compiler
-    if not compiler.measured or result.mapping.dataflow != DEPLOYED:
+    if result.mapping.dataflow != DEPLOYED:
         return []
     kinds = _kinds(result)
-    rows = [row for row in compiler.measured if row.operators in kinds]
+    rows = [row for row in result.accelerator.compiler.measured if row.operators in kinds]
     parts = [
-        f"{count_text(row.rows, row.operators)} (median {row.median_percent:.1f}%, 90% within "
-        f"{row.within_90_percent:.1f}%{row.of and f'; {row.of}'})"
+        f"{count_text(row.rows, _noun(row.operators))} (median {row.median_percent:.1f}%, 90% "
+        f"within {row.within_90_percent:.1f}%{row.of and f'; {row.of}'})"
         for row in rows
     ]
     lacking = sorted(kinds - {row.operators for row in rows})
-    parts += [f"no {kind} operator" for kind in lacking]
+    parts += [f"no {_noun(kind)}" for kind in lacking]
     return [f"measured on this chip: {'; '.join(parts)}"]
+
+
+def _noun(kind: str) -> str:
+    return kind if kind in _NOUNS else f"{kind} operator"
 
 
 def _kinds(result: ExperimentResult) -> set[str]:
     """Return the kinds of a run's rows as measured rows name them."""
     workload = result.workload
     attention = _attention(workload)
-    kinds = set[str]()
-    for row in result.rows:
-        names = {name for name in row.run.name.split("+") if name in workload.by_name}
+    rows = [row.run.name for row in result.rows]
+    kinds = {_NETWORK} if len(rows) > 1 else set[str]()
+    for row in rows:
+        names = {name for name in row.split("+") if name in workload.by_name}
         if names & attention:
             kinds.add("attention")
+        elif {getattr(workload.operator(name), "kind", "") for name in names} == {_COPY}:
+            kinds.add(_COPY)
         elif names:
-            kinds.add(kind_of(workload, row.run.name).removeprefix("fused "))
+            kinds.add(kind_of(workload, row).removeprefix("fused "))
     return kinds
 
 

@@ -68,9 +68,10 @@ def canonical_dataflow(dataflow: str, workload: Workload) -> str:
     Without an attention, granularities mean nothing, and a dataflow that only fuses attentions
     fuses nothing.
     """
-    if any(isinstance(part, tuple) for part in parts(workload)):
+    plain = _PLAIN.get(dataflow.partition("-")[0], dataflow)
+    if plain == dataflow or any(isinstance(part, tuple) for part in parts(workload)):
         return dataflow
-    return _PLAIN.get(dataflow.partition("-")[0], dataflow)
+    return plain
 
 
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:

@@ -17,6 +17,7 @@ from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Keep, Loop
+from simaccel.report.pods import measured_lines
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.study.precision import place_on
 from simaccel.workload import (
@@ -635,7 +636,25 @@ def test_a_run_says_what_was_measured_of_its_operators() -> None:
         if line.startswith("measured on this chip: ")
     ]
     assert re.match(r".*: \d+ GEMMs \(median .*%, 90% within .*%; .*\); .* attentions \(", line)
+    assert "; 94 networks (median 8.0%, 90% within 12.1%; a block of Llama" in line
     assert line.endswith("; no elementwise operator; no row-wise operator")
+
+
+@pytest.mark.parametrize(
+    ("chip", "workload", "said"),
+    [
+        ("tpu_v4", vector_workload("copy", (64, 128)), r"81 copy operators \(median 2.0%, .*\)"),
+        ("tpu_v5e", vector_workload("copy", (64, 128)), "no copy operator"),
+        ("tpu_v4", vector_workload("relu", (64, 128)), r"205 elementwise operators \(.*\)"),
+        ("vta_16", build("alexnet"), r"6 networks \(.*\); no convolution; no pooling operator"),
+        ("nvdla_2048", gemm(m=64, k=64, n=64), "no GEMM"),
+    ],
+)
+def test_kinds_that_no_row_of_a_chip_has_are_named(
+    chip: str, workload: Workload, said: str
+) -> None:
+    (line,) = measured_lines(simulate(workload, load_accelerator(chip)))
+    assert re.fullmatch(f"measured on this chip: {said}", line)
 
 
 def test_experts_take_the_bytes_of_those_that_tokens_choose() -> None:
