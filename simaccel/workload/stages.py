@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from simaccel.workload.files import parse_workload
-from simaccel.workload.language.model import find_transformer
+from simaccel.workload.language.model import LayerKind, find_transformer
 from simaccel.workload.workload import Workload
 
 STAGE_INPUT = "X"
@@ -23,10 +24,12 @@ def layer_count(workload: Workload) -> int:
     return count
 
 
-def kinds_of_layers(workload: Workload, first: int, count: int) -> tuple[int | None, ...]:
-    """Return the attention windows of ``count`` layers from ``first`` on, one period at most."""
-    windows = _document(workload).get("windows", [None])
-    return tuple(windows[(first + at) % len(windows)] for at in range(min(count, len(windows))))
+def kinds_of_layers(workload: Workload, first: int, count: int) -> tuple[LayerKind, ...]:
+    """Return the kinds of ``count`` layers from ``first`` on, one period at most."""
+    document = _document(workload)
+    windows, dense = document.get("windows", [None]), document.get("dense", [False])
+    numbers = range(first, first + min(count, math.lcm(len(windows), len(dense))))
+    return tuple((windows[at % len(windows)], dense[at % len(dense)]) for at in numbers)
 
 
 def stage_of(workload: Workload, first: int, count: int) -> Workload:
@@ -36,8 +39,10 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
     """
     document = _document(workload)
     field = _layers_field(document)
-    windows = list(kinds_of_layers(workload, first, count))
-    whole = parse_workload({**document, field: count, "windows": windows})
+    windows, dense = map(list, zip(*kinds_of_layers(workload, first, count), strict=True))
+    kinds = {"windows": windows, "dense": dense}
+    kinds |= {} if any(dense) else {"dense_ff": 0}
+    whole = parse_workload({**document, field: count, **kinds})
     names = [operator.name for operator in whole.operators]
     made = [operator.output.tensor for operator in whole.operators]
     start = 0 if first == 0 else made.index(STAGE_INPUT) + 1

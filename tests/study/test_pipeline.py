@@ -186,6 +186,30 @@ def test_layers_of_two_kinds_are_cut_anywhere(
 
 
 @pytest.mark.parametrize(
+    ("stages", "layers", "names"),
+    [
+        (4, [4, 3, 3], ["first", "between", "last"]),
+        (13, [1] * 4, ["first", "layer 2", "layer 3", "last"]),
+    ],
+)
+def test_first_layers_without_experts_are_in_the_first_stages(
+    stages: int, layers: list[int], names: list[str]
+) -> None:
+    """Of 13 layers two are dense: stages do together what the whole model does."""
+    dense = (True, True, *[False] * 11)
+    model = replace(SMALL, layers=13, experts=2, chosen=1, dense=dense, dense_ff=8)
+    whole = transformer(model, phase="decode", prompt=8, scope="model")
+    switch = small_pod(stages, "topology=switch")
+    plan = plan_pipeline(replace(base_point(whole, switch), stages=stages))
+    assert [stage.layers for stage in plan.stages] == layers
+    assert [stage.name for stage in plan.stages] == names
+    assert sum(stage.count * stage.workload.macs for stage in plan.stages) == whole.macs
+    names_of = [{operator.name for operator in one.workload.operators} for one in plan.stages]
+    routed = [any("router" in name for name in found) for found in names_of]
+    assert routed == ([True] * 3 if stages == 4 else [False, False, True, True])
+
+
+@pytest.mark.parametrize(
     ("windows", "times"),
     [((4, None), 2), ((100, None), 5), ((9, 4), 2)],  # no token is outside of 9 and 100
 )

@@ -357,9 +357,9 @@ def _dense_faults(model: Transformer) -> list[Fault]:
         allowed = f"a list of 1 to {model.layers} of true and false, which layers repeat"
         return [Fault(model.name, "dense", list(model.dense), allowed)]
     if any(model.dense):
-        if model.experts and not all(model.dense):
+        if model.experts:
             return size_faults(model.name, {"dense_ff": model.dense_ff})
-        allowed = "true for some of the layers of a model with experts"
+        allowed = "false without experts in other layers"
         return [Fault(model.name, "dense", list(model.dense), allowed)]
     if model.dense_ff:
         allowed = "0 without layers that are dense"
