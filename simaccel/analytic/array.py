@@ -101,13 +101,13 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
     full, edge = high // side, high % side
     first_high = minimum(high, side)
     reduces = stationarity != "os"
-    kinds: list[_Folds] = []
+    kinds: list[_EqualFolds] = []
 
     def add(
         times: Ints, rows: Ints, cols: Ints, *, sums: bool, adds: bool = False, leaves: bool = True
     ) -> None:
         if any_true(times > 0):
-            kinds.append(_Folds(times, rows, cols, ints(sums), ints(adds), ints(leaves)))
+            kinds.append(_EqualFolds(times, rows, cols, ints(sums), ints(adds), ints(leaves)))
 
     for n_strips, cols in strips:
         if array.accumulates(stationarity) is not None:
@@ -125,7 +125,7 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
         else:
             add(n_strips * full, side, cols, sums=accumulate)
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
-    work = _Work(accelerator, grid, stationarity, widths)
+    work = _BlockParameters(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
         return FoldFigures(g * _sum_folds(work, kinds, every))
@@ -137,17 +137,19 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
     return FoldFigures(whole + (rest > 0) * _sum_folds(replace(work, products=rest), kinds, every))
 
 
-def _sum_folds(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
+def _sum_folds(
+    work: _BlockParameters, kinds: Sequence[_EqualFolds], shape: tuple[int, ...]
+) -> Ints:
     """Return the summed figures of several kinds of folds, in one evaluation if they are small."""
-    found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
+    sums = np.zeros((len(FIGURES), *shape), dtype=np.int64)
     for kind in _group_kinds(kinds, shape):
         each = _fold(work, kind)
         if math.prod(shape) <= _SMALL:
-            found += (kind.times * stack([ints(each[name]) for name in FIGURES])).sum(axis=1)
+            sums += (kind.times * stack([ints(each[name]) for name in FIGURES])).sum(axis=1)
             continue
         for at, name in enumerate(FIGURES):
-            found[at] += (kind.times * each[name])[0]
-    return found
+            sums[at] += (kind.times * each[name])[0]
+    return sums
 
 
 def _grid(
@@ -234,7 +236,7 @@ def _choose(which: Ints, options: Sequence[Ints]) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _BlockParameters:
     """The parameters that all folds of a block share; ``widths``: bits per element of A, B, C."""
 
     accelerator: Accelerator
@@ -246,7 +248,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _Folds:
+class _EqualFolds:
     """Equal folds: their number, sides and sums; or several kinds along the first axis."""
 
     times: Ints
@@ -260,17 +262,19 @@ class _Folds:
     """Whether their results go to the buffer; else to the accumulator."""
 
 
-_NAMES = tuple(one.name for one in fields(_Folds))
+_NAMES = tuple(one.name for one in fields(_EqualFolds))
 _SMALL = 2**14
 """The most numbers for which several kinds of folds are evaluated at once."""
 
 
-def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
+def _group_kinds(kinds: Sequence[_EqualFolds], shape: tuple[int, ...]) -> list[_EqualFolds]:
     """Return kinds of folds stacked along a first axis if they are small, else one by one."""
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
     return [
-        _Folds(*(stack([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
+        _EqualFolds(
+            *(stack([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES)
+        )
         for group in groups
     ]
 
@@ -289,7 +293,7 @@ def _add_axes(array: Ints, ndim: int) -> Ints:
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 
-def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
+def _fold(work: _BlockParameters, folds: _EqualFolds) -> dict[str, Ints]:
     """Return the figures of equal folds by name; compute, NoC and ports work in parallel."""
     accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
     array, sides = accelerator.systolic, (folds.rows, folds.cols)

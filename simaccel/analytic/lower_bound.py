@@ -43,7 +43,7 @@ Terms = Mapping[str, Ints]
 
 
 @dataclass
-class _Phases:
+class _UnitPhases:
     """A unit's paths by phase, and the vector operators between its phases.
 
     ``handed``: the tensor that each phase but the first takes from these. ``turns``: operators that
@@ -170,9 +170,9 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     }
 
 
-def _phases(family: Family) -> _Phases:
+def _phases(family: Family) -> _UnitPhases:
     """Return the phases of the array, or of the SFU if there is no array work."""
-    phases, paths = _Phases(), family.paths()
+    phases, paths = _UnitPhases(), family.paths()
     *outside, last = family.branch
     phases.inside = len(outside) * isinstance(last, Fork)
     if len(paths) == 1 or all(path.leaf.unit == SFU for path in paths):
@@ -240,7 +240,7 @@ def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView,
 
 
 def _phase(
-    units: UnitCosts, counts: FamilyCounts, paths: Sequence[TreePath], phases: _Phases
+    units: UnitCosts, counts: FamilyCounts, paths: Sequence[TreePath], phases: _UnitPhases
 ) -> tuple[Ints, Ints]:
     """Return the cycles of all executions of a phase: its blocks, and the excess of transfers.
 

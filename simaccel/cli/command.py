@@ -172,7 +172,7 @@ class Command(click.Command):
 
 
 def _tell_old_spellings(ctx: click.Context) -> None:
-    """Say how options are spelled now, behind a result."""
+    """Print the present spellings of old options on stderr, after a result."""
     if old := ctx.meta[_OLD]:
         click.echo(f"note: {'; '.join(old)} now", err=True)
 

@@ -212,7 +212,7 @@ def _run_all(
 def _show_forecast(
     points: Sequence[Point], files: Mapping[str, str | None], *, as_json: bool
 ) -> int:
-    """Say what there is to search; return the exit code."""
+    """Print or write the searches that the runs need; return the exit code."""
     from simaccel.cli.forecast import forecasts_of, show_forecast
     from simaccel.verbs.comparing import title_of
 
@@ -222,7 +222,7 @@ def _show_forecast(
 
 
 def _name(row: StudyRow) -> str:
-    """Say which run it is."""
+    """Return the settings, sequence length and dataflow of a run, separated by commas."""
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
     settings = (one.text for one in row.settings)
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)

@@ -124,7 +124,7 @@ def _report(
 
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
-    """Give what the corrections change, of equal layers once."""
+    """Return each layer's changes by the corrections, computed once for equal layers."""
     from simaccel.papers.maestro.analysis.corrections import effects
 
     known: dict[int, Effects] = {}

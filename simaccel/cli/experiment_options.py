@@ -191,7 +191,7 @@ class ExperimentOptions:
         return self.is_spatial() and not self._is_plugged()
 
     def _is_plugged(self) -> bool:
-        """Say whether a plug-in schedules, which may take spatial arrays, too."""
+        """Return whether the dataflow is a plug-in's, which may take spatial arrays, too."""
         name = self.dataflow
         return name is not None and name not in DATAFLOWS and name in dataflow_names()
 

@@ -98,7 +98,7 @@ def execute(
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
 
     """
-    memory = _Memory(workload, mapping, tensors)
+    memory = _CheckedMemory(workload, mapping, tensors)
     return run_check(workload, program, memory, memory.checks), memory.tensors
 
 
@@ -121,7 +121,7 @@ def run_check(
     return tuple(checks[operator.name] for operator in workload.operators)
 
 
-class _Memory:
+class _CheckedMemory:
     """The DRAM: tensors in their natural shapes, compared when an operator ends."""
 
     def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
@@ -202,23 +202,23 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class _Around:
+class _KeepScope:
     """The tensors that a scope keeps around its groups, and the operators of all its groups."""
 
     keeps: Sequence[Keep]
     operators: frozenset[str]
 
 
-def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
+def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _KeepScope]]:
     for one in mapping.body:
         inside = frozenset(name for group in one.groups for name in group.operators)
-        yield from ((group, _Around(one.keeps, inside)) for group in one.groups)
+        yield from ((group, _KeepScope(one.keeps, inside)) for group in one.groups)
 
 
 class GroupLayout:
     """The layouts of a group's tensors, and the elements that need not go to DRAM."""
 
-    def __init__(self, workload: Workload, group: Group, around: _Around) -> None:
+    def __init__(self, workload: Workload, group: Group, around: _KeepScope) -> None:
         self.workload, self.group, self.around = workload, group, around
         self.space = space_of(workload, group)
 

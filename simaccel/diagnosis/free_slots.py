@@ -28,12 +28,12 @@ and cost events: a run repeats only once all slots have been filled."""
 
 def with_free_slots(program: Program) -> Program:
     """Return a program whose tiles have at least ``FREE_SLOTS`` slots each."""
-    body = tuple(_more_slots(node, _Around()) for node in program.body)
+    body = tuple(_more_slots(node, _SlotScope()) for node in program.body)
     return Program(name=program.name, body=body)
 
 
 @dataclass(frozen=True)
-class _Around:
+class _SlotScope:
     """The scope of a node: slots of the tiles in it, and the most slots of partial sums."""
 
     slots: Mapping[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class _Around:
         return replace(tile, slots=max(most, tile.slots))
 
 
-def _more_slots(node: Node, around: _Around) -> Node:
+def _more_slots(node: Node, around: _SlotScope) -> Node:
     """Return a node whose tiles have more slots."""
     if isinstance(node, ProgramLoop | Operator):
         if isinstance(node, Operator):

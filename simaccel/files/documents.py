@@ -44,7 +44,7 @@ def document_text(document: object, *, wide: bool = False) -> str:
     return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, **layout))
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _YamlLoader(_Base):  # type: ignore[misc]
     """A loader of plain values with the numbers of YAML 1.2."""
 
     yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
@@ -78,7 +78,7 @@ TAGS: Final = (
 )
 """Kinds of nodes that files of Timeloop and AccelForge have."""
 for _name in (_NOTHING, *(f"!{name}" for name in TAGS)):
-    _Loader.add_constructor(_name, _tag_mapping)
+    _YamlLoader.add_constructor(_name, _tag_mapping)
 _NUMBERS = "-+0123456789."
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -88,7 +88,7 @@ for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("merge", r"<<", "<"),
 ):
-    _Loader.add_implicit_resolver(
+    _YamlLoader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first]
     )
 
@@ -145,7 +145,7 @@ def compose(text: str) -> tuple[yaml.Node | None, Any]:
 
     """
     _require_small(text)
-    loader = _Loader(text)
+    loader = _YamlLoader(text)
     try:
         root = cast("yaml.Node | None", loader.get_single_node())
         if root is None:
@@ -177,7 +177,7 @@ def _require_small(text: str) -> None:
     if len(text) > MAX_BYTES:
         raise DocumentError(f"a document of {len(text)} characters, more than {MAX_BYTES}")
     depth = nodes = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=_YamlLoader):
         nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1

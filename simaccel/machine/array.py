@@ -25,7 +25,7 @@ from simaccel.machine.tokens import Tokens
 from simaccel.units import Cause
 
 
-class _Use(NamedTuple):
+class _ChannelDemand(NamedTuple):
     """The demand of a command for a channel, and the cause that waiting for it is booked to."""
 
     channel: Channel
@@ -39,7 +39,7 @@ class _Use(NamedTuple):
 class OnChipEngine(Engine):
     """An engine that uses pipes and ports."""
 
-    uses: Sequence[tuple[_Use, ...]]
+    uses: Sequence[tuple[_ChannelDemand, ...]]
     """The demand for pipes and ports, by step."""
     CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
     """Causes of waits for pipes and ports."""
@@ -48,7 +48,7 @@ class OnChipEngine(Engine):
         super().__init__(name, plan, resources)
         self.uses = [self._uses(op) if op.act is Action.COMMAND else () for op in plan.ops]
 
-    def _uses(self, op: Instruction) -> tuple[_Use, ...]:
+    def _uses(self, op: Instruction) -> tuple[_ChannelDemand, ...]:
         """Return the uses of a step: of the pipes, the slower one first, then of the ports."""
         shared = self.resources.shared
         requests = [
@@ -62,7 +62,7 @@ class OnChipEngine(Engine):
             ("buffer_write", op.write_cycles, WRITE),
         ]
         return tuple(
-            _Use(self.ports[name], cycles, direction, self.CAUSES[name], name in alone)
+            _ChannelDemand(self.ports[name], cycles, direction, self.CAUSES[name], name in alone)
             for name, cycles, direction in requests
             if cycles
         )

@@ -128,7 +128,7 @@ class FoldLoop:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _FoldedBlock:
     """The parameters of a block that determine its folds: (g, m, k, n), elements of A, B and C.
 
     ``run``: positions of the innermost streaming rank. ``rows``, ``cols``: of a full fold.
@@ -146,10 +146,10 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PlacedBlock:
     """A block on the array, cut into folds by ``grid``."""
 
-    block: _Block
+    block: _FoldedBlock
     accelerator: Accelerator
     grid: FoldGrid[int]
     products: int = 1
@@ -252,7 +252,7 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
     """
     array = accelerator.systolic
     a, b, out = (tile.view.element for tile in (*command.inputs, command.out))
-    block = _Block(
+    block = _FoldedBlock(
         shape=folded_shape(command),
         run=streamed_run(command, folds.stationarity),
         elements=(a, b, out),
@@ -266,14 +266,14 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
 
 
 @lru_cache(1 << 14)
-def _fold_block(block: _Block, accelerator: Accelerator) -> BlockFolds:
+def _fold_block(block: _FoldedBlock, accelerator: Accelerator) -> BlockFolds:
     array, (g, m, k, n) = accelerator.systolic, block.shape
     sizes = spatial(m, k, n, block.stationarity)
     sides, pace = (block.rows, block.cols), array.pace(block.elements[:2])
     how = block.stationarity, g, block.run
     grid = array.grid(sizes, sides, pace, *how, diagonal=block.diagonal)
     at_once = 1 if grid.gang is None else grid.gang.products
-    place = _Place(block, accelerator, grid, at_once)
+    place = _PlacedBlock(block, accelerator, grid, at_once)
     rounds = FoldLoop(g // at_once, _columns(place))
     if g % at_once:
         last = FoldLoop(1, _columns(replace(place, products=g % at_once)))
@@ -287,7 +287,7 @@ def _fold_block(block: _Block, accelerator: Accelerator) -> BlockFolds:
     )
 
 
-def _columns(place: _Place) -> tuple[Fold | FoldLoop, ...]:
+def _columns(place: _PlacedBlock) -> tuple[Fold | FoldLoop, ...]:
     """Return the folds of one product, or of several at once, strip of columns by strip."""
     grid = place.grid
     full, edge = divmod(grid.wide, grid.round_cols)
@@ -342,7 +342,7 @@ def _side(command: Compute, side: int | None, there: int, name: str) -> int:
     return side
 
 
-def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
+def _column(place: _PlacedBlock, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Return the folds down one strip of columns."""
     if place.accelerator.systolic.accumulates(place.block.stationarity) is not None:
         return _held_column(place, cols)
@@ -360,7 +360,7 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     return tuple(body)
 
 
-def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
+def _held_column(place: _PlacedBlock, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Return the folds down one strip whose sums stay in the accumulator until the last fold."""
     grid, sums = place.grid, place.block.sums
     count, side = grid.row_rounds, grid.round_rows

@@ -124,7 +124,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
         part = part_of(program, core)
         if part not in known:
             kinds = engines_of_core(core, program, accelerator, engines)
-            builder = _Builder(accelerator, kinds, beside, shared, core)
+            builder = _ItemBuilder(accelerator, kinds, beside, shared, core)
             items = builder.body(program.body, (), "", 0)
             known[part] = CoreWalks(project(items, kinds), builder.tokens)
             walks.operators = builder.operators
@@ -139,7 +139,7 @@ def _pass(engine: str, act: Action, tokens: TokenStream) -> PlacedInstruction:
     return PlacedInstruction(engine, Instruction(act, tokens=tokens))
 
 
-class _Builder:
+class _ItemBuilder:
     """A builder of the item tree, bottom-up, one body after the other."""
 
     def __init__(

@@ -106,7 +106,7 @@ def _node_lines(nodes: Sequence[Any]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _NumberedLine:
     number: int
     indent: int
     text: str
@@ -138,23 +138,23 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
     return tree
 
 
-def _lines(text: str) -> list[_Line]:
+def _lines(text: str) -> list[_NumberedLine]:
     """Split a text into lines; a bar counts as a line, and the node after it as another."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.lstrip(" ")
         while rest == "|" or rest.startswith(_BAR):
-            found.append(_Line(number, len(line) - len(rest), "|"))
+            found.append(_NumberedLine(number, len(line) - len(rest), "|"))
             rest = rest[1:].lstrip(" ")
         if rest:
-            found.append(_Line(number, len(line) - len(rest), rest.rstrip()))
+            found.append(_NumberedLine(number, len(line) - len(rest), rest.rstrip()))
     return found
 
 
 class _Parser:
     """Makes a document (`documents`) of the lines of a text."""
 
-    def __init__(self, lines: list[_Line], file: str) -> None:
+    def __init__(self, lines: list[_NumberedLine], file: str) -> None:
         self.left, self.file = lines, file
 
     def _read(self, read: Callable[[str], Made], allowed: str) -> Made:

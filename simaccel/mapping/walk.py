@@ -160,19 +160,21 @@ def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeW
     group = cores_as_loops(group)
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
-    sites = tuple(_sites(group.tree, "tree", (), _Scope(sizes, box, inside=False)))
+    sites = tuple(_sites(group.tree, "tree", (), _WalkScope(sizes, box, inside=False)))
     aliases = aliases_of(space, group.tree, around)
     return TreeWalk(space, sites, aliases, around)
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _WalkScope:
     sizes: Mapping[str, int]
     box: Mapping[str, tuple[int, int]]
     inside: bool
 
 
-def _sites(tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Scope) -> Iterator[Site]:
+def _sites(
+    tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _WalkScope
+) -> Iterator[Site]:
     """Yield the leaves of a tree in order of execution."""
     for at, node in enumerate(tree):
         where = f"{place}[{at}]"
@@ -186,7 +188,7 @@ def _sites(tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Scope)
 
 
 def _sites_of_branches(
-    node: Fork | Part, place: str, outside: tuple[TreeStep, ...], scope: _Scope
+    node: Fork | Part, place: str, outside: tuple[TreeStep, ...], scope: _WalkScope
 ) -> Iterator[Site]:
     kind = "fork" if isinstance(node, Fork) else "part"
     for number, branch in enumerate(node.branches):
@@ -197,7 +199,7 @@ def _sites_of_branches(
             if not size:
                 continue
             low = scope.box[node.rank][0] + start
-            inner = _Scope(
+            inner = _WalkScope(
                 {**scope.sizes, node.rank: size},
                 {**scope.box, node.rank: (low, size)},
                 scope.inside,
@@ -206,10 +208,10 @@ def _sites_of_branches(
         yield from _sites(branch, f"{place}.{kind}[{number}]", (*outside, way), inner)
 
 
-def _scope_below(node: Node, scope: _Scope) -> _Scope:
+def _scope_below(node: Node, scope: _WalkScope) -> _WalkScope:
     """Return the block sizes below a loop, spread or keep."""
     if not isinstance(node, Loop | Spread):
         return scope
     whole = scope.sizes[node.rank]
     sizes = {**scope.sizes, node.rank: min(whole, node.tile)}
-    return _Scope(sizes, scope.box, scope.inside or isinstance(node, Spread))
+    return _WalkScope(sizes, scope.box, scope.inside or isinstance(node, Spread))

@@ -71,7 +71,7 @@ def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
     _walk(program.body, {}, uses, awaited)
     return {
         name: tuple(
-            _dependence(uses[other], uses[name], now, by_tiles)
+            _dependence(uses[other], uses[name], now=now, by_tiles=by_tiles)
             for (other, by_tiles), now in others.items()
         )
         for name, others in awaited.items()
@@ -91,7 +91,7 @@ _Awaited = dict[str, dict[tuple[str, bool], bool]]
 
 
 @dataclass(frozen=True)
-class _Use:
+class _OperatorUse:
     """An operator, the tensors in memory that it uses, and the repeating loops around it.
 
     ``around``: (identity, trips) of each loop.
@@ -105,20 +105,22 @@ class _Use:
     awaits: frozenset[str]
     around: tuple[tuple[int, int], ...]
 
-    def is_behind(self, other: _Use) -> bool:
+    def is_behind(self, other: _OperatorUse) -> bool:
         """Return whether all cores of this operator also run the other one, and so run it first."""
         mine, others = self.operator.cores, other.operator.cores
         if others is None:
             return mine is None or mine[0] % CHIP != REMOTE
         return mine is not None and mine[0] in others and mine[-1] in others
 
-    def meets(self, other: _Use, apart: frozenset[str] = frozenset()) -> bool:
+    def meets(self, other: _OperatorUse, apart: frozenset[str] = frozenset()) -> bool:
         """Return whether one writes a tensor that the other uses, except reads of ``apart``."""
         read = other.stores & self.loads - apart or other.loads & self.stores
         return bool(read or other.stores & self.stores)
 
 
-def _uses(body: Sequence[Node], around: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, _Use]]:
+def _uses(
+    body: Sequence[Node], around: tuple[tuple[int, int], ...]
+) -> Iterator[tuple[str, _OperatorUse]]:
     for node in body:
         if isinstance(node, ProgramLoop):
             yield from _uses(
@@ -133,7 +135,7 @@ def _uses(body: Sequence[Node], around: tuple[tuple[int, int], ...]) -> Iterator
             loads, stores = ways[Load], ways[Store]
             yield (
                 node.name,
-                _Use(
+                _OperatorUse(
                     node,
                     frozenset(name for name, _ in loads),
                     frozenset(name for name, weight in loads if weight),
@@ -155,7 +157,7 @@ def _loops(body: Sequence[Node]) -> Iterator[ProgramLoop]:
 def _walk(
     body: Sequence[Node],
     seen: dict[str, bool],
-    uses: Mapping[str, _Use],
+    uses: Mapping[str, _OperatorUse],
     awaited: _Awaited,
 ) -> None:
     """Collect what each operator waits for; ``seen``: earlier ones, True if in this iteration."""
@@ -185,7 +187,9 @@ def _walk(
                 _walk(node.body, seen, uses, awaited)
 
 
-def _dependence(other: _Use, own: _Use, now: bool, by_tiles: bool) -> CoreDependence:  # noqa: FBT001 - two switches
+def _dependence(
+    other: _OperatorUse, own: _OperatorUse, *, now: bool, by_tiles: bool
+) -> CoreDependence:
     pairs = zip(other.around, own.around, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     trips = math.prod(n for _, n in other.around[common:])

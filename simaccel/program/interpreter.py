@@ -36,7 +36,7 @@ Coordinates = dict[str, int]
 
 
 @dataclass
-class _Slot:
+class _LivingTile:
     """A living tile: the start of its block, and its values (NaN: not yet written).
 
     ``tensor``: name of a tensor that is kept whole around operators, in its own dimensions.
@@ -59,8 +59,8 @@ class _Rows:
 class _State:
     dram: Mapping[str, DramTensor]
     surroundings: SharedTensors | None = None
-    slots: dict[str, _Slot] = field(default_factory=dict)
-    past: dict[str, _Slot] = field(default_factory=dict)
+    slots: dict[str, _LivingTile] = field(default_factory=dict)
+    past: dict[str, _LivingTile] = field(default_factory=dict)
     """The last tile of each name, for windows that slide."""
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     statistics: dict[str, _Rows] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _open(tiles: Sequence[Tile], at: Coordinates, state: _State) -> None:
         origin = tile.origin or (0,) * len(tile.shape)
         start = tuple(s + o for s, o in zip(tile.view.start(at), origin, strict=True))
         whole = tile.view.name if state.outside and not tile.origin else ""
-        state.slots[tile.name] = _Slot(start, np.full(tile.shape, np.nan), whole)
+        state.slots[tile.name] = _LivingTile(start, np.full(tile.shape, np.nan), whole)
 
 
 def _close(tiles: Sequence[Tile], state: _State) -> None:
@@ -137,14 +137,14 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
 
 def _slots_around(
     operator: Operator, state: _State, surroundings: SharedTensors
-) -> dict[str, tuple[_Slot, _Slot]]:
+) -> dict[str, tuple[_LivingTile, _LivingTile]]:
     """Return the tensors kept around an operator, each whole and in the operator's view."""
     found = {}
     for name, slot in state.slots.items():
         if slot.tensor:
             seen = surroundings.lay(operator.name, slot.tensor, slot.values)
             if seen is not None:
-                found[name] = slot, _Slot((0,) * seen.ndim, seen)
+                found[name] = slot, _LivingTile((0,) * seen.ndim, seen)
     return found
 
 
@@ -155,7 +155,7 @@ def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
         for place in places:
             _body(loop.body, place, state, loop.tiles)
         return
-    behind: dict[str, _Slot] = {}
+    behind: dict[str, _LivingTile] = {}
     for i in range(len(places) + 1):
         state.past |= behind
         if i < len(places):
@@ -213,7 +213,7 @@ def _transfer(command: Load | Store, state: _State) -> None:
 
 
 def _transfer_block(
-    command: Load | Store, slot: _Slot, state: _State
+    command: Load | Store, slot: _LivingTile, state: _State
 ) -> tuple[str, DramTensor, list[slice]]:
     """Return the other side of a transfer: name and values of a tile or tensor, and the box."""
     tile = command.tile
@@ -231,7 +231,7 @@ def _transfer_block(
     return name, values, [slice(s, s + n) for s, n in zip(low, tile.shape, strict=True)]
 
 
-def _slide(command: Load, slot: _Slot, state: _State) -> None:
+def _slide(command: Load, slot: _LivingTile, state: _State) -> None:
     """Copy the elements that a sliding tile shares with its predecessor; only others are moved."""
     tile = command.tile
     past = state.past.get(tile.name)
@@ -250,7 +250,7 @@ def _slide(command: Load, slot: _Slot, state: _State) -> None:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
 
 
-def _slot(tile: Tile, state: _State) -> _Slot:
+def _slot(tile: Tile, state: _State) -> _LivingTile:
     if tile.name not in state.slots:
         raise ProgramError(f"tile {tile.name} is used outside the body that declares it")
     return state.slots[tile.name]

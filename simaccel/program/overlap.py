@@ -74,7 +74,7 @@ _FIRST = Overlap(free=True, whole=True)
 
 
 @dataclass
-class _Place:
+class _OperatorPlace:
     """An operator and those that can come directly before it; True if in the layer before.
 
     ``elsewhere``: likewise, operators of other cores that it waits for.
@@ -98,7 +98,7 @@ class _Place:
 
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return the overlap of each operator by name."""
-    places = {other.name: _Place(other) for other, _ in operators_with_tiles(program.body)}
+    places = {other.name: _OperatorPlace(other) for other, _ in operators_with_tiles(program.body)}
     for core in _different_cores(program, all_cores(program, accelerator.cores.count)):
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
@@ -151,7 +151,7 @@ def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
 
 
 def _walk(
-    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _Place], core: int
+    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _OperatorPlace], core: int
 ) -> dict[str, bool]:
     """Collect the predecessors of each operator of a core; return those of the next node."""
     last = dict(before)
@@ -210,7 +210,7 @@ class _Rooms:
         return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
 
 
-def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Overlap:
+def _overlap(place: _OperatorPlace, places: Mapping[str, _OperatorPlace], rooms: _Rooms) -> Overlap:
     if not place.awaited:
         return _FIRST
     operator, others = place.operator, place.others
@@ -242,14 +242,14 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
     return Overlap(early=early, ahead=shared, more_bytes=more, beside=beside)
 
 
-def _going_on(place: _Place, places: Mapping[str, _Place]) -> Iterator[str]:
+def _going_on(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> Iterator[str]:
     """Yield the tiles whose FIFO every possible predecessor has, too."""
     for name, fifo in place.fifos.items() if place.before else ():
         if all(fifo in places[one].fifos.values() for one in place.before):
             yield name
 
 
-def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
+def _stands_alone(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> bool:
     """Return whether an operator uses no tiles around it and overwrites nothing in use."""
     operator = place.operator
     own = rings(operator.body, operator.tiles)
@@ -265,7 +265,9 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     return touched <= own.keys() and not written & used
 
 
-def _known_tiles(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Iterator[Tile]:
+def _known_tiles(
+    place: _OperatorPlace, places: Mapping[str, _OperatorPlace], rooms: _Rooms
+) -> Iterator[Tile]:
     """Yield the tiles that may be loaded before the operator before ends."""
     stored = {
         tensor

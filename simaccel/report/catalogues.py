@@ -195,7 +195,7 @@ def import_line(imported: ImportedWorkload) -> str:
 
 
 def _shared_text(imported: ImportedWorkload) -> str:
-    """Say how many of the tensors that operators make others read as they are."""
+    """Return the number of operator outputs that other operators read unchanged, as text."""
     kinds = [one.kind for one in imported.workload.tensors.values()]
     shared = kinds.count("intermediate")
     return f"{shared} of {shared + kinds.count('output')} tensors go from operator to operator"

@@ -208,7 +208,7 @@ def write_parquet(found: ExploredDesigns, path: Path) -> None:
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any]:
-    """Give a column one type: figures are floats as soon as one is, others text if types differ."""
+    """Return a column of one type: floats if it mixes integers and floats, text if other types."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} and len(kinds) > 1:
         return [None if value is None else float(value) for value in values]

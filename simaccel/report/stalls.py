@@ -275,7 +275,7 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
 
 
 def _is_vector(part: OperatorDiagnosis) -> bool:
-    """Say whether it computes on the SFU alone."""
+    """Return whether the operator computes on the SFU alone."""
     on_array = part.engines.get(part.unit_name(ARRAY), {}).get("busy", 0)
     return without_core(part.compute) == SFU and not on_array
 
@@ -285,7 +285,7 @@ def _cycles(parts: Sequence[OperatorDiagnosis]) -> int:
 
 
 def _limit_of(part: OperatorDiagnosis) -> str:
-    """Say what bounds an operator, or what it waits for most."""
+    """Return the unit that bounds an operator, or the resource that it waits for most, as text."""
     worst = worst_causes(VerdictFigures(part))
     if is_bound(part) or not worst:
         return f"bound by {engine_text(part.compute)}"
@@ -295,7 +295,7 @@ def _limit_of(part: OperatorDiagnosis) -> str:
 def _lead(
     analysis: StallAnalysis, part: OperatorDiagnosis, alike: Sequence[Sequence[OperatorDiagnosis]]
 ) -> str:
-    """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
+    """Return the verdict on the operator with the most cycles, and the dataflow proposed for it."""
     share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
     diagnosis = sentences(analysis.scene(part))
     others = next((group[1:] for group in alike if group[0] is part), ())
@@ -306,7 +306,7 @@ def _lead(
 
 
 def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
-    """Say what the proposed dataflow would move, and in how many cycles."""
+    """Yield a sentence with the DRAM bytes and cycles of the proposed dataflow, if there is one."""
     one = analysis.proposal
     if one is not None:
         yield (
@@ -339,7 +339,7 @@ def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
 
 
 def _bound_together(found: Diagnosis) -> Iterator[str]:
-    """Say of the operators that are bound by their compute engine that they are."""
+    """Yield, by compute engine, the operators that it bounds, if their share is worth a line."""
     for engine in (ARRAY, SFU):
         bound = [p for p in found.operators if is_bound(p) and p.compute == p.unit_name(engine)]
         share = sum(p.cycles for p in bound) / found.total.cycles

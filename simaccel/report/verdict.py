@@ -82,7 +82,7 @@ def _bound(scene: VerdictFigures) -> str:
 
 
 def _idle_pes(scene: VerdictFigures) -> str:
-    """Say why PEs of a busy array don't multiply."""
+    """Return the reason why PEs of a busy array do not multiply."""
     part, array = scene.part, scene.accelerator.array if scene.accelerator else None
     if array is None or _spatial(scene):
         return "passes that leave PEs, vector units or lanes unused."

@@ -66,7 +66,7 @@ def schedule(
     options = replace(options, pipeline=options.pipeline or name == "best")
     goal = Goal.from_options(accelerator, options, workload)
     search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
-    choice = _Choice(workload, search, options, name)
+    choice = _MappingChoice(workload, search, options, name)
     holds = family != "naive" and (family == "best" or accelerator.compiler.resident)
     held = choice.bodies_with_held_tensors() if holds else []
     bodies = held or choice.bodies()
@@ -85,7 +85,7 @@ def schedule(
 
 
 @dataclass
-class _Choice:
+class _MappingChoice:
     """Mappings of a workload by paths of a dataflow's steps.
 
     ``below``: cycles of a mapping of the whole workload, which others have to be able to beat.

@@ -52,7 +52,7 @@ def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeS
         return best
     least = measure_groups(workload, best, goal).value
     for body, is_open in product(bodies, (False, True)):
-        divided, value = _Division(workload, body, search, is_open=is_open).best()
+        divided, value = _CoreDivision(workload, body, search, is_open=is_open).best()
         if value < least:
             best, least = divided, value
     return best
@@ -107,7 +107,7 @@ def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
 
 
 @dataclass
-class _Division:
+class _CoreDivision:
     """Divides the cores among the strands of a body; ``searches``: by number of cores."""
 
     workload: Workload

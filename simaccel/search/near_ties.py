@@ -54,7 +54,7 @@ def find_cheaper(
     numbers = ((candidates, candidates.number_of(best.tree)) for candidates in every)
     places = ((candidates, number) for candidates, number in numbers if number is not None)
     objective = sets[0].objective
-    choice, looked = _Choice(best, objective, limit, next(places, None)), list(every)
+    choice, looked = _NearTieChoice(best, objective, limit, next(places, None)), list(every)
     for candidates in every:
         choice.look(candidates, room)
     for _ in range(EFFORT.cheaper_rounds):
@@ -80,7 +80,7 @@ def choose_near_tie(
     """Return the least costly near-tie of a set: its number and its figures."""
     if not has_near_ties(candidates.objective, candidates.tolerance):
         return number, best
-    choice = _Choice(best, candidates.objective, best.value * (1 + candidates.tolerance))
+    choice = _NearTieChoice(best, candidates.objective, best.value * (1 + candidates.tolerance))
     choice.look(candidates, UNLIMITED)
     return (number, best) if choice.place is None else (choice.place[1], choice.chosen)
 
@@ -93,7 +93,7 @@ def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None
 
 
 @dataclass
-class _Choice:
+class _NearTieChoice:
     """The candidate chosen so far; ``limit``: what its objective is not above."""
 
     chosen: ScoredTree

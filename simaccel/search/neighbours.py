@@ -46,7 +46,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _FamilyAxis:
     """An array of a family that may vary: a tile, an order, slots, or what an array holds."""
 
     key: int
@@ -119,18 +119,18 @@ def _rows(
         yield tuple(row.values())
 
 
-def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
+def _arrays(one: Family) -> Iterator[tuple[Ints, _FamilyAxis]]:
     """Yield the arrays of a family that vary, in the order of its nodes."""
     for array in one.held.values():
-        yield array, _Axis(id(array), "held")
+        yield array, _FamilyAxis(id(array), "held")
     for node in nodes(one.branch):
         if isinstance(node, Keep):
-            yield node.slots, _Axis(id(node.slots), "slots")
+            yield node.slots, _FamilyAxis(id(node.slots), "slots")
         elif isinstance(node, FamilyLoops):
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
-                yield tile, _Axis(id(tile), "tile", one.space.sizes[rank])
+                yield tile, _FamilyAxis(id(tile), "tile", one.space.sizes[rank])
             for place in node.places:
-                yield place, _Axis(id(place), "place")
+                yield place, _FamilyAxis(id(place), "place")
 
 
 def _values(one: Family) -> Row:
@@ -145,7 +145,7 @@ def _values(one: Family) -> Row:
     return found
 
 
-def _moves(axis: _Axis, value: int, accelerator: Accelerator) -> Iterator[int]:
+def _moves(axis: _FamilyAxis, value: int, accelerator: Accelerator) -> Iterator[int]:
     if axis.kind == "slots":
         yield from (n for n in _SLOTS if n != value)
     elif axis.kind == "held":

@@ -158,7 +158,9 @@ Count = Annotated[int, Field(ge=0, le=_MOST)]
 Share = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Part(BaseModel):
+class _PartFigures(BaseModel):
+    """Figures that a run and each of its operators have; bytes by memory, direction and tensor."""
+
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
     cycles: Count | None = None
@@ -167,21 +169,25 @@ class _Part(BaseModel):
     bytes: dict[str, dict[str, dict[str, Count]]] | None = None
 
     @model_validator(mode="after")
-    def _check_dram(self) -> _Part:
+    def _check_dram(self) -> _PartFigures:
         if self.bytes and self.bytes.get("dram", {}).keys() not in (set(), {"read", "write"}):
             raise ValueError("what the DRAM read and what it wrote")
         return self
 
 
-class _Operator(_Part):
+class _OperatorFigures(_PartFigures):
+    """Figures of an operator."""
+
     name: str
 
 
-class _Figures(_Part):
+class _Figures(_PartFigures):
+    """Figures of a run, and of its operators."""
+
     workload: str | None = None
     accelerator: str | None = None
     dataflow: str | None = None
-    operators: list[_Operator] = []
+    operators: list[_OperatorFigures] = []
 
 
 def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:

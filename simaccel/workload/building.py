@@ -95,7 +95,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
 """Sizes that a kind of workload does not take, with the reason."""
 
 
-class _Shaped(NamedTuple):
+class _ShapedWorkload(NamedTuple):
     """A workload with a shape: how it is built, the keys of its sizes, and an example."""
 
     make: Callable[..., Workload]
@@ -106,11 +106,11 @@ class _Shaped(NamedTuple):
     limit: int = MAX_SIZE
 
 
-_OF_SHAPE: Final[Mapping[str, _Shaped]] = {
-    "gemm": _Shaped(gemm, "B", "MKN", "M=512,K=64,N=512", "B"),
-    "bmm": _Shaped(bmm, "H", "HMKN", "H=32,M=4096,K=128,N=4096"),
-    "gbmm": _Shaped(gbmm, "H", "GHMKN", "G=8,H=32,M=4096,K=128,N=4096"),
-    "conv": _Shaped(
+_OF_SHAPE: Final[Mapping[str, _ShapedWorkload]] = {
+    "gemm": _ShapedWorkload(gemm, "B", "MKN", "M=512,K=64,N=512", "B"),
+    "bmm": _ShapedWorkload(bmm, "H", "HMKN", "H=32,M=4096,K=128,N=4096"),
+    "gbmm": _ShapedWorkload(gbmm, "H", "GHMKN", "G=8,H=32,M=4096,K=128,N=4096"),
+    "conv": _ShapedWorkload(
         conv2d,
         "N",
         "MCPQRS",

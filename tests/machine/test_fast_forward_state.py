@@ -29,7 +29,7 @@ from tests.machine.trees import Case, cases
 # repetition.
 NOT_PARTS = {
     *("Machine", "DramChannels", "SharedResources", "Plan", "Instruction", "InstructionStreams"),
-    *("_Builder", "Alarm", "FastForward", "PeriodDetector", "Scope", "Slot", "DetectionBudget"),
+    *("_ItemBuilder", "Alarm", "FastForward", "PeriodDetector", "Scope", "Slot", "DetectionBudget"),
     *("SharedBudget", "RepeatRecorder", "WorkTotals", "CoreWalks"),
 }
 OWNED = {"RoundRobinArbiter": "Channel", "ReadWriteArbiter": "Channel", "ServiceRequest": "Channel"}

@@ -97,7 +97,7 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
 
 
 def _accelerator(trace: TraceReader) -> Accelerator | None:
-    """Give the accelerator, where the trace has one."""
+    """Return the accelerator that the trace stores, or None."""
     return trace.accelerator() if trace.header.accelerator else None
 
 

@@ -89,16 +89,16 @@ class _Sheet:
     faults: list[Fault] = field(default_factory=list)
     entries: list[AccountEntry] = field(default_factory=list)
 
-    def cell(self, row: "_Row", key: str) -> str:
+    def cell(self, row: "_CsvRow", key: str) -> str:
         at = self.columns.get(key)
         return row.cells[at] if at is not None and at < len(row.cells) else ""
 
-    def fault(self, row: "_Row", key: str, value: object, allowed: str) -> None:
+    def fault(self, row: "_CsvRow", key: str, value: object, allowed: str) -> None:
         at = self.columns[key] + 1
         where = f"line {row.line}, column {at} ({self.titles[key]})"
         self.faults.append(Fault(self.file, where, value, allowed))
 
-    def size(self, row: "_Row", key: str, default: int | None = None) -> int:
+    def size(self, row: "_CsvRow", key: str, default: int | None = None) -> int:
         """Read a size; 1 where it is none, with a fault."""
         text = self.cell(row, key)
         if not text and default is not None:
@@ -111,7 +111,7 @@ class _Sheet:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _CsvRow:
     line: int
     cells: list[str]
 
@@ -195,7 +195,7 @@ def read_topology(path: str | Path) -> _Topology:
     return _Topology(layers, {name: n for name, n in pairs if n is not None}, account)
 
 
-def _rows(file: str) -> list[_Row]:
+def _rows(file: str) -> list[_CsvRow]:
     """Return the lines that are not blank."""
     rows = []
     for number, line in enumerate(read_text(Path(file), "CSV", "utf-8-sig").splitlines(), 1):
@@ -204,7 +204,7 @@ def _rows(file: str) -> list[_Row]:
         except csv.Error as error:
             raise InputError([Fault(file, f"line {number}", str(error), "CSV")]) from None
         if cells:
-            rows.append(_Row(number, cells))
+            rows.append(_CsvRow(number, cells))
     if not rows:
         raise InputError([Fault(file, "line 1", ABSENT, "a header and at least one layer")])
     return rows
@@ -220,7 +220,7 @@ def _cells(line: str) -> list[str]:
     return cells
 
 
-def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
+def _sheet(file: str, header: _CsvRow, rows: list[_CsvRow]) -> _Sheet:
     """Find the columns: SCALE-Sim's by position, simaccel's own by title."""
     where = f"line {header.line}"
     if len(header.cells) > _MOST_COLUMNS:
@@ -258,7 +258,7 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
     return sheet
 
 
-def _is_product(keys: list[str], rows: list[_Row]) -> bool:
+def _is_product(keys: list[str], rows: list[_CsvRow]) -> bool:
     """Return whether rows are products, by the titles, or by the first row without titles."""
     if {*map(_key, _CONV.values())} & {*keys[1:]}:
         return False
@@ -290,7 +290,7 @@ def _key(title: str) -> str:
     return _ALIASES.get(key, key)
 
 
-def _is_heading(sheet: _Sheet, row: _Row) -> bool:
+def _is_heading(sheet: _Sheet, row: _CsvRow) -> bool:
     """Return whether a line has a name and no sizes; if so, add it to the account."""
     at = sheet.columns.get("name", -1)
     if at < 0 or any(cell for place, cell in enumerate(row.cells) if place != at):
@@ -300,7 +300,7 @@ def _is_heading(sheet: _Sheet, row: _Row) -> bool:
     return True
 
 
-def _account_columns(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
+def _account_columns(sheet: _Sheet, rows: list[_CsvRow]) -> Iterator[AccountEntry]:
     """Yield the account entry of each column that is unknown or has another title."""
     for name, at in sheet.columns.items():
         title = sheet.header[at] if at < len(sheet.header) else ""
@@ -327,14 +327,14 @@ def _account_columns(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
             yield AccountEntry(name, "not taken", why, "column", None)
 
 
-def _name(sheet: _Sheet, row: _Row) -> str:
+def _name(sheet: _Sheet, row: _CsvRow) -> str:
     name = clean_name("_".join(sheet.cell(row, "name").split()))
     if not name:
         sheet.fault(row, "name", ABSENT, "a name")
     return name
 
 
-def _estimate(sheet: _Sheet, row: _Row) -> float | None:
+def _estimate(sheet: _Sheet, row: _CsvRow) -> float | None:
     """Return the expected cycles of a layer, which need not be whole; None without any."""
     if not (text := sheet.cell(row, "given")):
         return None
@@ -344,7 +344,7 @@ def _estimate(sheet: _Sheet, row: _Row) -> float | None:
     return None
 
 
-def _conv(sheet: _Sheet, row: _Row) -> LayerShape:
+def _conv(sheet: _Sheet, row: _CsvRow) -> LayerShape:
     known = len(sheet.faults)
     sizes = {key: sheet.size(row, key) for key in ("height", "width", "r", "s", "c", "m", "stride")}
     step_w = sheet.size(row, "stride_w", sizes["stride"])
@@ -367,7 +367,7 @@ def _conv(sheet: _Sheet, row: _Row) -> LayerShape:
     )
 
 
-def _product(sheet: _Sheet, row: _Row) -> LayerShape:
+def _product(sheet: _Sheet, row: _CsvRow) -> LayerShape:
     m, n, k = (sheet.size(row, key) for key in "mnk")
     _account_sparsity(sheet, row)
     return Product(b=sheet.size(row, "b", 1), m=m, n=n, k=k)
@@ -378,7 +378,7 @@ def _outputs(size: int, reach: int, stride: int) -> int:
     return -(-(size - reach + stride) // stride)
 
 
-def _account_sparsity(sheet: _Sheet, row: _Row) -> None:
+def _account_sparsity(sheet: _Sheet, row: _CsvRow) -> None:
     text = sheet.cell(row, "sparsity")
     if not _DENSE.fullmatch(text):
         name = f"line {row.line}, column {sheet.columns['sparsity'] + 1} (Sparsity)"

@@ -37,13 +37,13 @@ def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exch
     """
     if exchange.cores is None or exchange.cores[0] % CHIP != REMOTE:
         return exchange
-    ends = _Ends.of_exchange(workload, mapping, exchange)
+    ends = _ExchangeEnds.of_exchange(workload, mapping, exchange)
     tiles = ends.message_tiles() if exchange.is_message else ends.collective_tiles()
     return replace(exchange, streamed=tiles)
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _ExchangeEnds:
     """The only group that makes an exchange's tensor, and the only one that reads it, or None."""
 
     workload: Workload
@@ -53,7 +53,7 @@ class _Ends:
     reader: Group | None
 
     @classmethod
-    def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _Ends:
+    def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _ExchangeEnds:
         """Return the groups at both ends; a reader counts if it runs as often as the exchange."""
         made = [
             operator.name

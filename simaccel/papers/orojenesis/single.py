@@ -61,7 +61,7 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
     mapspace = mapspace or Mapspace()
     if mapspace.uneven and mapspace.array:
         _require_folds(problem)
-    front, complete = _front(_Shaped(_shape_of(problem), problem), mapspace)
+    front, complete = _front(_ProblemShape(_shape_of(problem), problem), mapspace)
 
     def group(number: int) -> Group | None:
         origin = front.origin[number]
@@ -74,7 +74,7 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
 
 
 @dataclass(frozen=True)
-class _Shaped:
+class _ProblemShape:
     """A problem that equals all others of its shape, whatever the names."""
 
     shape: tuple[object, ...]
@@ -93,7 +93,7 @@ def _shape_of(problem: BoundProblem) -> tuple[object, ...]:
 
 
 @lru_cache(_SHAPES)
-def _front(shaped: _Shaped, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
+def _front(shaped: _ProblemShape, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
     """Return the front of a shape, and whether it has all sizes; equal layers have one front."""
     problem, front, complete = shaped.problem, SkiSlope(), True
     if mapspace.uneven:

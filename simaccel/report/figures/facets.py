@@ -294,7 +294,7 @@ def _candidates(point: Points, size: Points) -> Iterator[tuple[Points, bool]]:
 
 
 def _merge(points: Sequence[tuple[str, Place]]) -> list[tuple[str, Place]]:
-    """Give points at one place one name: all of theirs, or the first and the number of the others.
+    """Merge the names of points at one place: all names, or the first and the number of the rest.
 
     >>> _merge([("Q", (50, 50)), ("K", (50, 50.1)), ("A", (70, 50))])
     [('Q, K', (50, 50)), ('A', (70, 50))]

@@ -40,7 +40,7 @@ class CycleWindow:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PlacedSegment:
     """A segment, and the first cycle that may belong to its fill."""
 
     segment: RepeatedSegment
@@ -111,7 +111,7 @@ def _search(
     trace: TraceReader,
     segment: RepeatedSegment,
     operator: str | None,
-    places: Sequence[_Place],
+    places: Sequence[_PlacedSegment],
     alone: list[CycleWindow],
 ) -> CycleWindow | None:
     """Find a readable period with its fill: of a segment, or else of those inside.
@@ -123,7 +123,7 @@ def _search(
             window = _with_fill(trace, place)
             if _is_readable(trace, window.start, window.end):
                 return window
-        alone.append(_with_fill(trace, _Place(segment, segment.start)))
+        alone.append(_with_fill(trace, _PlacedSegment(segment, segment.start)))
     for child in _by_weight(trace, segment.children, operator):
         inner = _search(trace, child, operator, places, alone)
         if inner is not None:
@@ -136,8 +136,8 @@ def _period(segment: RepeatedSegment) -> tuple[int, int]:
 
 
 def _similar_segments(
-    trace: TraceReader, places: Sequence[_Place], chosen: RepeatedSegment
-) -> Iterator[_Place]:
+    trace: TraceReader, places: Sequence[_PlacedSegment], chosen: RepeatedSegment
+) -> Iterator[_PlacedSegment]:
     """Return segments that do what the chosen one does, the earliest first, and that one last."""
     own = [place for place in places if place.segment == chosen]
     same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
@@ -175,16 +175,16 @@ def operators_in_window(trace: TraceReader, start: int, end: int) -> set[str]:
     return {row.operator for row in rows if row.cause == "busy"}
 
 
-def _places(segments: Sequence[RepeatedSegment], earliest: int) -> Iterator[_Place]:
+def _places(segments: Sequence[RepeatedSegment], earliest: int) -> Iterator[_PlacedSegment]:
     """Return all segments from a cycle on, those that begin first before others."""
     for segment in segments:
         if segment.end > earliest:
             if segment.start >= earliest:
-                yield _Place(segment, earliest)
+                yield _PlacedSegment(segment, earliest)
             yield from _places(segment.children, max(earliest, segment.start))
 
 
-def _with_fill(trace: TraceReader, place: _Place) -> CycleWindow:
+def _with_fill(trace: TraceReader, place: _PlacedSegment) -> CycleWindow:
     """Return one period of a segment with the fill before it."""
     segment = place.segment
     begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)

@@ -65,7 +65,7 @@ class TreeLine:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _NodeLine:
     """A node of the program before it is measured."""
 
     text: str
@@ -200,26 +200,26 @@ def _with_operators(place: TreeLine, after: Sequence[TreeLine]) -> TreeLine:
     return replace(place, lane=OPERATORS if cycles else "", cycles=cycles, busy=busy)
 
 
-def _lines(program: Program) -> Iterator[_Line]:
+def _lines(program: Program) -> Iterator[_NodeLine]:
     """Pair the nodes of a program with the lines of its text."""
     texts = (line.strip() for line in program_text(program).splitlines()[1:])
     lines = (text for text in texts if not text.startswith("tile "))
 
     def visit(
         body: Sequence[Node], depth: int, trips: tuple[int, ...], seen: int
-    ) -> tuple[list[_Line], int]:
-        numbered: list[_Line] = []
+    ) -> tuple[list[_NodeLine], int]:
+        numbered: list[_NodeLine] = []
         for node in body:
             text, first = next(lines), seen
             if isinstance(node, ProgramLoop | Operator):
                 around = (*trips, _trips(node))
                 kind = "loop" if isinstance(node, ProgramLoop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
-                numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
+                numbered += [_NodeLine(text, kind, depth, around, range(first, seen)), *inner]
             else:
                 seen += 1
                 place = depth, (*trips, 1), range(first, seen), command_text(node)
-                numbered.append(_Line(text, "command", *place))
+                numbered.append(_NodeLine(text, "command", *place))
         return numbered, seen
 
     yield from visit(program.body, 0, (), 0)[0]
@@ -231,7 +231,7 @@ def _trips(node: ProgramLoop | Operator) -> int:
 
 
 def _place(
-    line: _Line,
+    line: _NodeLine,
     sites: Sequence[int],
     own: Sequence[int] | None,
     works: Mapping[str, Work],
@@ -263,7 +263,7 @@ def _place(
 
 
 def _window(
-    line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
+    line: _NodeLine, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
 ) -> tuple[Window | None, bool]:
     """Find the middle iteration, on a compute unit, whose pace is fixed, where there is one."""
     fixed = {name for name in works if without_core(name) in COMPUTE_UNITS}

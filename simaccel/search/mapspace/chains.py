@@ -90,7 +90,7 @@ def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ChainLevel:
     """One level: its rows by the number of tiles that arrive (a state) and the pieces."""
 
     state: Ints
@@ -124,7 +124,7 @@ class ChainTable:
         arriving, levels = _states(size, self.splits, mapspace)
         self._left = arriving[-1]
         follow = np.ones(len(self._left), dtype=np.int64)
-        steps: list[_Step] = []
+        steps: list[_ChainLevel] = []
         for tiles, rows in zip(arriving[-2::-1], levels[::-1], strict=True):
             _require_countable(size, mapspace, float(follow[rows[2]].astype(np.float64).sum()))
             state, pieces, following = (column[follow[rows[2]] > 0] for column in rows)
@@ -132,7 +132,7 @@ class ChainTable:
             before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             row = np.searchsorted(state, np.arange(len(tiles)))
             first, keys = before[row], state * (size + 1) + pieces
-            steps.insert(0, _Step(state, pieces, following, before, first, row, keys))
+            steps.insert(0, _ChainLevel(state, pieces, following, before, first, row, keys))
             follow = np.diff(np.append(first, before[-1]))
         self._steps = steps
         self.count = int(follow[0])

@@ -92,7 +92,7 @@ def levels_of(
     lanes = [node for node in way[border:] if isinstance(node, Spread)]
     laned = {lane.rank for lane in lanes}
     rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
-    nest = _Nest(space, op, sizes)
+    nest = _ClusterBuilder(space, op, sizes)
     nest.loops(outside)
     for spread in spreads:
         nest.spread(spread)
@@ -162,7 +162,7 @@ def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop
     return outside, spreads, inside
 
 
-class _Nest:
+class _ClusterBuilder:
     """Makes the cluster levels of an einsum from the nodes of a tree."""
 
     def __init__(self, space: IterationSpace, op: BoundOperator, sizes: Sizes) -> None:

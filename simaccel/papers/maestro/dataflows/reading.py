@@ -92,7 +92,7 @@ def directives_of(description: Description, file: str) -> Directives:
     known = {id(described.node): described for described in layers}
     directeds: list[DirectedLayer] = []
     notes: list[Fault] = []
-    writer: _Block | None = None
+    writer: _EvaluatedBlock | None = None
     for node in description.layers:
         layer = known.get(id(node))
         own = [member for member in node.members if isinstance(member, DataflowBlock)]
@@ -101,7 +101,7 @@ def directives_of(description: Description, file: str) -> Directives:
         if own and layer is None:
             _look_through(own[0], node, evaluator)
         if own and own[0].directives and layer is not None:
-            writer = _Block(own[0], layer, evaluator)
+            writer = _EvaluatedBlock(own[0], layer, evaluator)
         if layer is None or (writer is None and evaluator.faults):
             continue  # what it would inherit is perhaps in what is wrong
         if writer is None:
@@ -154,7 +154,7 @@ def _look_through(block: DataflowBlock, layer: Layer, evaluator: Evaluator) -> N
             evaluator.fault(directive.dim, directive.dim.text, allowed)
 
 
-class _Block:
+class _EvaluatedBlock:
     """A Dataflow block with its numbers, which are those of the layer that has it."""
 
     def __init__(self, block: DataflowBlock, layer: DescribedLayer, evaluator: Evaluator) -> None:
@@ -181,7 +181,7 @@ class _Block:
 class _Reader:
     """Checks a dataflow for one layer."""
 
-    def __init__(self, layer: DescribedLayer, block: _Block, evaluator: Evaluator) -> None:
+    def __init__(self, layer: DescribedLayer, block: _EvaluatedBlock, evaluator: Evaluator) -> None:
         self.layer, self.block, self.evaluator = layer, block, evaluator
         self.dataflow = block.dataflow
         self.suffix = "" if block.layer is layer else f" (layer {layer.name})"

@@ -37,7 +37,7 @@ _AnyNode = TypeVar("_AnyNode", bound=Node)
 
 def build(tree: _Tree, text: str) -> Description:
     """Return the syntax tree of what was parsed without a fault."""
-    return _Builder(text).description(tree)
+    return _DescriptionBuilder(text).description(tree)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Comment:
     text: str
 
 
-class _Builder:
+class _DescriptionBuilder:
     """Goes through the parser's tree in the order of the text, and so through the comments."""
 
     def __init__(self, text: str) -> None:
