@@ -233,15 +233,19 @@ class _MappingChoice:
         return bodies
 
     def _bodies_with(self, kinds: Sequence[str]) -> list[Body]:
-        """Return the cheapest path with attentions of some kinds alone, if it may be better."""
-        others = {SHARED_ROWS, *attention_kinds(self.name)} - set(kinds)
-        steps = [step for step in self.steps if step.kind not in others]
-        inside = [step for step in steps if step.kind in kinds]
+        """Return the cheapest path with attentions of some kinds alone, if it may be better.
+
+        An attention that none of these kinds fits keeps its others.
+        """
+        inside = [step for step in self.steps if step.kind in kinds]
         steps = [
             step
-            for step in steps
-            if step in inside
-            or not any(part.start < step.stop and step.start < part.stop for part in inside)
+            for step in self.steps
+            if step.kind in kinds
+            or not (
+                step.kind == SHARED_ROWS
+                or any(part.start < step.stop and step.start < part.stop for part in inside)
+            )
         ]
         return self._try_steps(steps) if self._can_gain(steps) else []
 

@@ -11,6 +11,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import CompilerSpec
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.text import parse_text, tree_text
@@ -25,7 +26,8 @@ from simaccel.schedulers.residency import fusion_depends_on_residency
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
-from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
+from simaccel.study.experiment import simulate
+from simaccel.workload import Conv, Einsum, ModelDimensions, Tensor, Vector, Workload, attention
 from simaccel.workload.linking import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts
 from tests.draws import DRAWS
@@ -320,3 +322,22 @@ def test_around_attention_what_goes_from_operator_to_operator_stays_on_chip() ->
     mapping = make_mapping(of, _on(4096), "flex", BYTES)
     moved = _dram(assert_counts(of, mapping, _on(4096)).moved)
     assert moved == 2 * (3 * 5 * 6 + 5 * 6 + 4 * 6 * 6 + 2 * 6 * 8)
+
+
+def _heads(name: str, queries: str, keys: int) -> tuple[Einsum | Vector, ...]:
+    """Return an attention of 4 queries; of 4 x ``keys`` elements between its products."""
+    ranks = {"q": 4, "c": keys, "d": 4}
+    return (
+        einsum(f"L{name}", f"S{name} q c", f"{queries} q d", f"K{name} c d", **ranks),
+        vector(f"softmax{name}", "softmax", f"P{name} q c", f"S{name} q c", axis="c", q=4, c=keys),
+        einsum(f"A{name}", f"Z{name} q d", f"P{name} q c", f"V{name} c d", **ranks),
+    )
+
+
+def test_of_two_attentions_the_larger_fits_a_row_at_a_time_only() -> None:
+    """32 bytes are between the products of the first, 256 of the second, of a buffer of 256."""
+    of = workload(*_heads("0", "Q", 4), *_heads("1", "Z0", 32))
+    on = load_accelerator("toy", ["compiler.resident=true", "buffer.capacity_bytes=256 B"])
+    free, fixed = (simulate(of, on, name) for name in ("flat", "flat-r"))
+    assert free.run.cycles <= fixed.run.cycles * 1.01
+    assert check(of, free.mapping, free.program)[-1].compared == 4 * 4
