@@ -119,12 +119,12 @@ class _MappingChoice:
         searches = (step.candidates for step in path)
         groups = tuple(search.group for search in searches if isinstance(search, GroupSearch))
         bound = bound_beside_held(self.workload, groups, self.search)
-        if bound * (1 + EFFORT.held_gain + goal.tolerance) >= apart:
+        if bound * (1 + EFFORT.held_gain) >= apart:
             return []
         bodies = hold_between(self.workload, groups, self.search)
         measured = measure_all(self.workload, bodies, goal).values()
         best = additive_value(min(figures.value for figures in measured), goal)
-        return bodies if best * (1 + goal.tolerance) < apart else []
+        return bodies if best < apart else []
 
     def bodies(self) -> list[Body]:
         """Return mappings of the whole workload, the best by the sum of its parts first.
