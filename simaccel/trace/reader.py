@@ -42,7 +42,7 @@ from simaccel.trace.series import (
     occupancy,
     utilisation,
 )
-from simaccel.trace.store import BlockIndex, File, Parts
+from simaccel.trace.store import File, Parts
 from simaccel.trace.track import NOTHING, ChainTrack, sum_rows
 
 MAX_EVENTS = 10_000_000
@@ -82,14 +82,17 @@ class TraceReader(RunRecord):
         if not causes or causes != list(CAUSES)[: len(causes)]:
             raise damaged_error(path, f"causes {self.tables['causes']}")
         limits = [len(self.tables[t]) for t in ("lanes", "lanes", "tiles", "kinds", "causes")]
-        index = BlockIndex(*(parts[f"index/{n}"][:] for n in ("rows", "first_start", "last_end")))
-        self._rows = EventColumns(path, file, parts, index, tuple(limits))
+        self._rows = EventColumns(path, file, parts, tuple(limits))
         self.n_rows = self._rows.n_rows
         self.n_segments = int(file.attrs["segments"])
         stored = [parts[f"segments/{name}"][: self.n_segments].tolist() for name in SEGMENT_FIELDS]
         self._forest = nest(list(zip(*stored, strict=True)), self._rows, self.cycles)
         lanes, kinds = self.tables["lanes"], read_texts(parts["tables/lane_kinds"])
-        self.lanes = dict(list(zip(lanes, kinds, strict=True))[1:])
+        named = dict(enumerate(zip(lanes, kinds, strict=not self.partial)))
+        if self.partial:  # tables may be newer than the last checkpoint, where all lanes have rows
+            numbers = np.flatnonzero(self._rows.index.rows.any(axis=0)).tolist()
+            named = {number: named[number] for number in numbers}
+        self.lanes = dict(lane for number, lane in named.items() if number)
         by_kind = {kind: [n for n, k in self.lanes.items() if k == kind] for kind in LANES}
         self.engines, self.channels, self.tiles = (tuple(by_kind[kind]) for kind in LANES)
         self._tracks = {

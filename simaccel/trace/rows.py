@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from simaccel.trace.schema import (
 from simaccel.trace.store import BlockIndex, File, Parts
 
 _CACHED_BLOCKS = 16
+_INDEX = tuple(field.name for field in fields(BlockIndex))
 _DAMAGE = (
     OSError,
     LookupError,
@@ -137,20 +138,20 @@ class EventColumns:
         path: Path,
         file: File,
         parts: Parts,
-        index: BlockIndex,
         n_tables: tuple[int, ...],
     ) -> None:
         self.path = path
-        self.index = index
         self._columns = {name: parts[f"events/{name}"] for name in COLUMNS}
         self._n_tables = n_tables
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])
         self._block = lru_cache(_CACHED_BLOCKS)(self._read)
         self.cut = lru_cache(None)(self._cut)
-        if not file.attrs["complete"]:
-            self.index = self._scan_index(len(index.rows[0]) if len(index.rows) else 1)
-        if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
+        if file.attrs["complete"]:
+            self.index = BlockIndex(*(parts[f"index/{name}"][:] for name in _INDEX))
+        else:  # the stored one may be newer than the last checkpoint
+            self.index = self._scan_index(n_tables[0])
+        if self.n_blocks != len(self.index.rows) or self.index.rows.sum() != self.n_rows:
             raise damaged_error(path, f"the index does not describe {self.n_rows} rows")
 
     @property
@@ -183,12 +184,11 @@ class EventColumns:
         return BlockRows(stored, first)
 
     def _scan_index(self, n_lanes: int) -> BlockIndex:
-        """Return the index of a partial trace, made from its rows; the stored one may be newer."""
+        """Return the index of a partial trace, made from its rows."""
         blocks = [self._read_block(block).index(n_lanes) for block in range(self.n_blocks)]
         nothing = np.zeros((0, n_lanes), dtype=np.int64)
-        names = ("rows", "first_start", "last_end")
         return BlockIndex(
-            *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in names)
+            *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in _INDEX)
         )
 
     def _require_sound(self, block: int, rows: BlockRows) -> None:
@@ -202,6 +202,6 @@ class EventColumns:
             if largest >= limit:
                 raise damaged_error(self.path, f"{where}: {name} {largest} is not in the table")
         counted = rows.index(self.index.rows.shape[1])
-        for name in ("rows", "first_start", "last_end"):
+        for name in _INDEX:
             if not np.array_equal(getattr(counted, name), getattr(self.index, name)[block]):
                 raise damaged_error(self.path, f"{where}: the index tells another {name}")
