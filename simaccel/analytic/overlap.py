@@ -169,6 +169,11 @@ class _Way:
             self.ends.units[_unit(first)] = Counter({"fill": int(first.totals.path["fill"])})
 
 
+def is_joined(part: PlacedGroup | LinkWork) -> bool:
+    """Return whether a group may be in one kernel with the group before (`Group.joined`)."""
+    return isinstance(part, PlacedGroup) and part.group.joined
+
+
 def first_core(part: PlacedGroup | LinkWork) -> int:
     """Return the first core of a group."""
     return 0 if part.place is None else part.place.start
@@ -234,9 +239,14 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
 
 
 def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
-    """Return the least cycles of a group's first core from its start to its end."""
+    """Return the least cycles of a group's first core from its start to its end.
+
+    None of a group that is joined to the one before, whose work may be done before that ends.
+    """
     if isinstance(part, LinkWork):
         return Counter(part.path)
+    if is_joined(part):
+        return Counter()
     start = Counter({"start": part.totals.start_cycles})
     return start + Counter(part.totals.path_terms())
 
@@ -256,8 +266,9 @@ def one_after_the_other(
 ) -> Counter[str]:
     """Return the bound, by term, of groups that wait for the end of their predecessors.
 
-    The sum of the groups' own bounds, each from the time at which its first core is free. In a
-    repeated layer: the paths of cores through the groups of which they are the first.
+    The sum of the groups' own bounds, each from the time at which its first core is free; of a
+    joined group only that it ends no earlier. In a repeated layer: the paths of cores through the
+    groups of which they are the first.
     """
     zero: Counter[str] = Counter()
     edges = {edge for part, _ in placed for edge in _edges(part.place)}
@@ -270,7 +281,8 @@ def one_after_the_other(
             starts = [min((ends[core] for core in cores), key=total_of)]
             read = part.read - part.streamed
             starts += [made[name] for name in sorted(read) if name in made]
-            end = _latest(max(starts, key=total_of) + bound, *(ends[core] for core in cores))
+            own = zero if is_joined(part) else bound
+            end = _latest(max(starts, key=total_of) + own, *(ends[core] for core in cores))
             ends.update(dict.fromkeys(cores, end or zero))
             made.update(dict.fromkeys(part.stored, end or zero))
             more[first_core(part)] += _core_cycles(part)

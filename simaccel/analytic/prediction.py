@@ -13,7 +13,13 @@ from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.family_counts import Level
 from simaccel.analytic.link_work import LinkWork, link_works, merge_parts
-from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
+from simaccel.analytic.overlap import (
+    PlacedGroup,
+    is_joined,
+    longest_path,
+    one_after_the_other,
+    total_of,
+)
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import lifetimes
@@ -31,7 +37,8 @@ class GroupPrediction:
     """The prediction of one group over all repetitions.
 
     ``bound_terms``: the lower bound of the group alone, by term; ``resources``: the work of each
-    resource in cycles, with the core in the name (`on_core`).
+    resource in cycles, with the core in the name (`on_core`). ``overlaps``: whether it may share
+    its cycles with others, or with its next repetition.
     """
 
     name: str
@@ -42,6 +49,7 @@ class GroupPrediction:
     buffer_bytes: int
     resources: dict[str, int]
     energy_pj: dict[str, float]
+    overlaps: bool = False
 
     @property
     def bound_cycles(self) -> int:
@@ -144,23 +152,66 @@ def predict(
         ]
         ahead = [work for work in works if work.exchange.is_ahead]
         placed += [*ahead, group, *(work for work in works if not work.exchange.is_ahead)]
+    overlap, kernels = accelerator.compiler.overlap, _kernels(placed)
+    is_one = len(placed) == 1 and placed[0].times == 1
     groups = tuple(
         _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part, parts or {})
         for part in placed
     )
-    is_apart = any(part.place is not None for part in placed)
-    if not accelerator.compiler.overlap and not is_apart:
-        return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
-    if len(groups) == 1 and placed[0].times == 1:
+    shared = [len(kernel) > 1 or (overlap and not is_one) for kernel in kernels for _ in kernel]
+    groups = tuple(
+        replace(group, overlaps=bool(is_shared))
+        for group, is_shared in zip(groups, shared, strict=True)
+    )
+    if is_one:
         return Prediction(groups, groups[0].bound_terms)
-    work = _add_terms(group.resources for group in groups)
+    if overlap:
+        return Prediction(groups, _bound_together(placed))
+    if all(part.place is None for part in placed):
+        return Prediction(groups, dict(_add_terms(map(_bound_of_kernel, kernels))))
+    path = one_after_the_other([(part, _bound_of(part)) for part in placed])
+    return Prediction(groups, _longer(path, _busiest(placed)))
+
+
+def _kernels(placed: Sequence[PlacedGroup | LinkWork]) -> list[list[PlacedGroup | LinkWork]]:
+    """Return the groups of each kernel; an exchange is alone, and ends the kernel before."""
+    kernels: list[list[PlacedGroup | LinkWork]] = []
+    for part in placed:
+        before = kernels[-1][-1] if kernels else None
+        if is_joined(part) and isinstance(before, PlacedGroup):
+            kernels[-1].append(part)
+        else:
+            kernels.append([part])
+    return kernels
+
+
+def _bound_of_kernel(kernel: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
+    """Return the lower bound of a kernel over all its repetitions, by term."""
+    first, *others = kernel
+    terms = _bound_of(first)
+    if others:
+        terms = Counter(start=terms["start"])
+        terms += _bound_together([replace(part, times=1) for part in kernel])
+    return Counter({name: n * first.times for name, n in terms.items()})
+
+
+def _bound_together(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
+    """Return the bound of groups that overlap: their longest path, or the busiest resource."""
+    return _longer(longest_path(placed), _busiest(placed))
+
+
+def _longer(path: Counter[str], work: Counter[str]) -> Counter[str]:
+    return path if total_of(path) >= total_of(work) else work
+
+
+def _busiest(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
+    """Return the work of the busiest resource in cycles, by its name."""
+    work: Counter[str] = Counter()
+    for part in placed:
+        own = part.resources if isinstance(part, LinkWork) else GroupTotals(part.cores).resources
+        work.update({name: n * part.times for name, n in own.items()})
     busiest = max(work, key=lambda name: work[name])
-    bound = Counter({busiest: work[busiest]})
-    if accelerator.compiler.overlap:
-        path = longest_path(placed)
-    else:
-        path = one_after_the_other([(part, _bound_of(part)) for part in placed])
-    return Prediction(groups, path if total_of(path) >= total_of(bound) else bound)
+    return Counter({busiest: work[busiest]})
 
 
 def _place_groups(
@@ -179,10 +230,11 @@ def _place_groups(
 
 def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
     sums, times = GroupTotals(placed.cores), placed.times
+    terms = _bound_of(placed)
     moved = merge_parts({level: int(n) for level, n in sums.moved.items()}, parts, sums.received)
     return GroupPrediction(
         name=placed.group.name,
-        bound_terms={name: n * times for name, n in sums.bound_terms.items()},
+        bound_terms={name: n * times for name, n in terms.items()},
         macs=int(sums.macs) * times,
         elements=int(sums.elements) * times,
         moved={level: n * times for level, n in moved.items()},
@@ -193,9 +245,11 @@ def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPredic
 
 
 def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
-    """Return the lower bound of one run of a group alone, by term."""
-    terms = part.path if isinstance(part, LinkWork) else GroupTotals(part.cores).bound_terms
-    return Counter(terms)
+    """Return the lower bound of one run of a group alone, by term; a joined one has no start."""
+    if isinstance(part, LinkWork):
+        return Counter(part.path)
+    terms = GroupTotals(part.cores).bound_terms
+    return Counter({name: n for name, n in terms.items() if name != "start" or not is_joined(part)})
 
 
 def _predict_exchange(work: LinkWork) -> GroupPrediction:

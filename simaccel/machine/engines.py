@@ -273,9 +273,9 @@ class Engine(StatefulPart):
             account.unfollow(other)
 
     def _start(self, op: Instruction) -> Waiting:
-        """Wait for the start cycles of an operator."""
+        """Wait for the start cycles of a kernel before its first operator."""
         cycles = self.resources.accelerator.compiler.kernel_start_cycles
-        if cycles:
+        if cycles and not op.joined:
             self.account.enter(self.clock.cycle, op.site)
             self.account.switch(self.clock.cycle, Cause.START)
             self.stage = 1

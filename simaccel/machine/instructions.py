@@ -76,6 +76,8 @@ class Instruction:
     trips: int = 0
     operator: str = ""
     works: bool = False
+    joined: bool = False
+    """Of a gate: whether the operator behind it has no start of its own."""
     links: bool = False
     """Whether the operator that ends there is an exchange over links."""
     tokens: TokenStream | None = None

@@ -113,9 +113,9 @@ class Machine:
         self.by_core = [[e for e in self.engines if e.resources is shared] for shared in self.cores]
         booked = [[engine.account for engine in engines] for engines in self.by_core]
         self.totals = OperatorTotals(walks.operators, booked, walks.places)
-        self.barrier = make_barrier(
-            walks, self.by_core, self._close, self._end, overlap=bool(accelerator.compiler.overlap)
-        )
+        joined = any(other.joined for other in walks.overlaps.values())
+        overlap = bool(accelerator.compiler.overlap) or joined
+        self.barrier = make_barrier(walks, self.by_core, self._close, self._end, overlap=overlap)
         for engine in self.engines:
             engine.account.listener, engine.others = listener, self.totals.sites
         self.tokens = connect(walks, self.cores, self.engines)

@@ -219,10 +219,10 @@ class _ItemBuilder:
 
     def _with_end(self, node: Operator, items: list[Item], site: int) -> list[Item]:
         """Return the items of an operator with gates, and with its end after them."""
-        gate = Instruction(Action.GATE, site, operator=node.name)
+        overlap = self.overlaps[node.name]
+        gate = Instruction(Action.GATE, site, operator=node.name, joined=overlap.joined)
         works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
-        overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
                 put_gate(items, engine, overlap.early, gate)

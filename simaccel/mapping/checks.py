@@ -53,6 +53,7 @@ def faults(
                 Fault(file, f"groups[{at}].{field}", v, allowed) for field, v, allowed in findings
             ]
     all_faults += _section_faults(workload, mapping, file)
+    all_faults += _joined_faults(workload, mapping, file)
     cores = None if accelerator is None else accelerator.cores
     across_cores = place_faults(workload, mapping, group_places(mapping), cores)
     all_faults += [Fault(file, *finding) for finding in across_cores]
@@ -103,6 +104,17 @@ def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator
         if kinds == {True} and repeated and repeated[0] < at < repeated[-1]:
             allowed = "a place before or after all groups that are repeated"
             yield Fault(file, f"groups[{at}]", "a group that runs once", allowed)
+
+
+def _joined_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
+    """Yield joined groups that can't be in one kernel with the group before, or have none."""
+    before: object = None
+    for where, group in zip(group_places(mapping), mapping.groups, strict=True):
+        runs = group.place, group.chips, workload.once.isdisjoint(group.operators)
+        if group.joined and runs != before:
+            allowed = "only behind a group on the same cores and chips that runs as often"
+            yield Fault(file, f"{where}.joined", "true", allowed)
+        before = runs
 
 
 def require_mapping(

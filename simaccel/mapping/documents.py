@@ -78,6 +78,8 @@ def _group_document(group: Group) -> dict[str, object]:
     found: dict[str, object] = {"operators": list(group.operators)}
     if place := place_text(group.place, group.chips):
         found["place"] = place
+    if group.joined:
+        found["joined"] = True
     if group.merged:
         found["merged"] = {rank: list(ranks) for rank, ranks in group.merged.items()}
     if group.padded:
@@ -227,7 +229,7 @@ class MappingReader:
 
     def group(self, raw: object, where: str) -> Group:
         """Read a group."""
-        known = ("operators", "tree"), ("place", "merged", "padded")
+        known = ("operators", "tree"), ("place", "joined", "merged", "padded")
         section = self.section(raw, where, *known, _A_GROUP)
         if not isinstance(raw, dict):
             return Group(operators=(), tree=())
@@ -244,6 +246,9 @@ class MappingReader:
         if "place" in section:
             text = self.text(section["place"], f"{where}.place")
             place = (self.line(_parse_place, text, f"{where}.place") if text else None) or {}
+        joined = section.get("joined", False)
+        if not isinstance(joined, bool):
+            self.fault(f"{where}.joined", joined, "true or false")
         return Group(
             operators=operators,
             tree=tree,
@@ -251,6 +256,7 @@ class MappingReader:
             padded=padded,
             place=place.get("place"),
             chips=place.get("chips"),
+            joined=joined is True,
         )
 
     def names(self, raw: object, where: str) -> tuple[str, ...]:

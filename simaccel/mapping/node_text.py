@@ -30,6 +30,7 @@ Finding = tuple[str, object, str]
 MERGING: Final = "merging"
 PADDED: Final = "padded"
 ON: Final = "on"
+JOINED: Final = "joined"
 DIAGONAL: Final = "diagonal"
 PLACE: Final = "core 2, or cores 0-1, or chips 0-3, or chips 0-3 cores 0-1"
 """The forms of a group's place."""
@@ -62,7 +63,7 @@ def name_text(name: str) -> str:
     >>> name_text("conv2_1"), name_text("my op")
     ('conv2_1', '"my op"')
     """
-    plain = _PLAIN.fullmatch(name) and name not in (MERGING, PADDED, ON, REST)
+    plain = _PLAIN.fullmatch(name) and name not in (MERGING, PADDED, ON, JOINED, REST)
     return name if plain else json.dumps(name)
 
 

@@ -16,6 +16,7 @@ from simaccel.mapping.documents import (
     tree_document,
 )
 from simaccel.mapping.node_text import (
+    JOINED,
     MERGING,
     ON,
     PADDED,
@@ -34,7 +35,9 @@ _WITH_BRANCHES = ("fork", "part")
 BEGINNING = "mapping "
 """What the text form of a mapping begins with."""
 _HEADER = "mapping DATAFLOW of WORKLOAD [FINGERPRINT]"
-_GROUP = "group OPERATOR+OPERATOR on cores FIRST-LAST merging RANK=RANK,RANK padded RANK=SIZE"
+_GROUP = (
+    "group OPERATOR+OPERATOR on cores FIRST-LAST joined merging RANK=RANK,RANK padded RANK=SIZE"
+)
 Made = TypeVar("Made")
 
 
@@ -73,6 +76,7 @@ def _group_lines(group: Map[str, Any]) -> list[str]:
     words = ["group", "+".join(map(name_text, group["operators"]))]
     if "place" in group:
         words += [ON, group["place"]]
+    words += [JOINED] * group.get("joined", False)
     if "merged" in group:
         words.append(MERGING)
         for rank, ranks in group["merged"].items():
@@ -241,7 +245,7 @@ def _group_of(text: str) -> dict[str, Any]:
     words = LineReader(text, _GROUP)
     words.need("group")
     operators: list[str] = []
-    if words.left and not words.is_next(ON, MERGING, PADDED):
+    if words.left and not words.is_next(ON, JOINED, MERGING, PADDED):
         operators.append(words.name())
     while words.take_word("+"):
         operators.append(words.name())
@@ -249,6 +253,7 @@ def _group_of(text: str) -> dict[str, Any]:
     if words.take_word(ON):
         places = parse_place(words)
         place = {"place": place_text(places.get("place"), places.get("chips"))}
+    joined = {JOINED: True} if words.take_word(JOINED) else {}
     merged: dict[str, list[str]] = {}
     padded: dict[str, int] = {}
     if words.take_word(MERGING):
@@ -261,7 +266,7 @@ def _group_of(text: str) -> dict[str, Any]:
             words.need("=")
             padded[rank] = words.number()
     words.end()
-    return {"operators": operators, **place, "merged": merged, "padded": padded}
+    return {"operators": operators, **place, **joined, "merged": merged, "padded": padded}
 
 
 def _parse_merging(words: LineReader) -> tuple[str, list[str]]:

@@ -127,7 +127,9 @@ class Group:
     ranks that run as though they were longer. ``piece``: sizes of ranks of which it is a piece, as
     one of several cores has it; ``full_piece``: those of a full one, as the first core has.
     ``place``: the cores that have it; all of them if it isn't said. ``chips``: the chips that have
-    it, if groups are at once on others.
+    it, if groups are at once on others. ``joined``: it is in one kernel with the group before, as
+    the products of experts with other numbers of tokens: it has no start, and what it reads is
+    loaded while that one computes, also where kernels don't overlap.
     """
 
     operators: tuple[str, ...]
@@ -138,6 +140,7 @@ class Group:
     full_piece: Map[str, int] = field(default_factory=dict)
     place: range | None = None
     chips: range | None = None
+    joined: bool = False
 
     @property
     def name(self) -> str:

@@ -125,12 +125,14 @@ def lower_group(
 
     """
     space, spreads = space_of(workload, group), core_spreads(group)
-    derived = tuple(space.derived.items())
-    if body := tuple(_core_loops(workload, group, spreads, space.sizes)):
-        return Operator(name=group.name, body=body, derived=derived, cores=group.place)
-    lowering = _Lowering(space, outline(space, group, around), tuple(tiles), GroupTiles(space))
-    declared, nodes, _ = lowering.body(lowering.outline.top, BodyState(tuple(space.sizes.items())))
-    return Operator(name=group.name, body=nodes, tiles=declared, derived=derived, cores=group.place)
+    body: tuple[Node, ...] = tuple(_core_loops(workload, group, spreads, space.sizes))
+    declared: tuple[Tile, ...] = ()
+    if not body:
+        made = outline(space, group, around)
+        lowering = _Lowering(space, made, tuple(tiles), GroupTiles(space))
+        declared, body, _ = lowering.body(made.top, BodyState(tuple(space.sizes.items())))
+    operator = Operator(name=group.name, body=body, tiles=declared, cores=group.place)
+    return replace(operator, derived=tuple(space.derived.items()), joined=group.joined)
 
 
 def _core_loops(

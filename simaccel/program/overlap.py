@@ -9,6 +9,7 @@ A load waits for the stores that make its tensor and, if there is room, for noth
 - Of a layer that is repeated only weights come early, as it reads under one name what its last run
   wrote under another.
 - Tiles in a FIFO that the operator before has, too, come as soon as a slot of it is free.
+- Where operators don't overlap (`CompilerSpec.overlap`), those of one kernel do (`Group.joined`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.compiler import WEIGHTS
+from simaccel.hardware.compiler import WEIGHTS, CompilerSpec
 from simaccel.hardware.cores import CHIP
 from simaccel.program.cores import all_cores, core_in_operator
 from simaccel.program.dependences import WEIGHT, dependences
@@ -46,6 +47,7 @@ from simaccel.program.program import (
     tiles_of,
     transfer_of,
 )
+from simaccel.program.unit_commands import Link
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Overlap:
     """Operators that can come directly before, if any command may begin early."""
     at_once: frozenset[str] = frozenset()
     """Operators that other cores may run meanwhile."""
+    joined: bool = False
+    """Whether it is in one kernel with the operator before, without a start of its own."""
 
 
 _FIRST = Overlap(free=True, whole=True)
@@ -107,15 +111,25 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
             places[name].elsewhere[other.operator] = again or not other.now
     for name, shared in fifos(program, accelerator).items():
         places[name].fifos = shared
-    if not accelerator.compiler.overlap:
-        starts = accelerator.compiler.kernel_start_cycles > 0
-        known = {n: Overlap() if other.awaited or starts else _FIRST for n, other in places.items()}
-    else:
-        rooms = _Rooms(program, accelerator)
-        known = {name: _overlap(place, places, rooms) for name, place in places.items()}
+    rooms, compiler = _Rooms(program, accelerator), accelerator.compiler
+    known = {name: _overlap_by(compiler, place, places, rooms) for name, place in places.items()}
     if all(place.operator.cores is None for place in places.values()):
         return known
     return {name: replace(other, at_once=frozenset(places)) for name, other in known.items()}
+
+
+def _overlap_by(
+    compiler: CompilerSpec,
+    place: _OperatorPlace,
+    places: Mapping[str, _OperatorPlace],
+    rooms: _Rooms,
+) -> Overlap:
+    """Return the overlap of an operator where a compiler's kernels overlap, or each waits."""
+    if place.operator.joined and not _follows_exchange(place, places):
+        return replace(_overlap(place, places, rooms), joined=True)
+    if compiler.overlap:
+        return _overlap(place, places, rooms, weights_alone=compiler.overlap == WEIGHTS)
+    return Overlap() if place.awaited or compiler.kernel_start_cycles else _FIRST
 
 
 def _different_cores(program: Program, numbers: Collection[int]) -> list[int]:
@@ -171,11 +185,19 @@ def _walk(
     return last
 
 
+def _follows_exchange(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> bool:
+    """Return whether an operator may come directly behind an exchange over links."""
+    return any(
+        isinstance(command, Link)
+        for name in place.before
+        for command in places[name].operator.commands
+    )
+
+
 class _Rooms:
     """The capacity of each memory, and the slots that each operator reserves there."""
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
-        self.weights_alone = accelerator.compiler.overlap == WEIGHTS
         self.uses = [
             (room, reserved_slots(program, places))
             for places, room in accelerator.capacities.items()
@@ -210,11 +232,17 @@ class _Rooms:
         return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
 
 
-def _overlap(place: _OperatorPlace, places: Mapping[str, _OperatorPlace], rooms: _Rooms) -> Overlap:
+def _overlap(
+    place: _OperatorPlace,
+    places: Mapping[str, _OperatorPlace],
+    rooms: _Rooms,
+    *,
+    weights_alone: bool = False,
+) -> Overlap:
     if not place.awaited:
         return _FIRST
     operator, others = place.operator, place.others
-    known = {tile.name: tile for tile in _known_tiles(place, places, rooms)}
+    known = {tile.name: tile for tile in _known_tiles(place, places, weights_alone=weights_alone)}
     slots = rings(operator.body, operator.tiles, BUFFER)
     shared = frozenset(name for name in _going_on(place, places) if name in known)
     if _stands_alone(place, places) and rooms.fit(operator, shared, others):
@@ -250,23 +278,25 @@ def _going_on(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> It
 
 
 def _stands_alone(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> bool:
-    """Return whether an operator uses no tiles around it and overwrites nothing in use."""
+    """Return whether an operator uses no tiles around it and overwrites nothing that is read.
+
+    Operators that store one tensor store different boxes of it.
+    """
     operator = place.operator
     own = rings(operator.body, operator.tiles)
     touched = {tile.name for command in commands(operator.body) for tile in tiles_of(command)}
     written = set(_tensors_outside(operator, Store))
-    used = {
+    read = {
         name
         for earlier in place.awaited
-        for way in (Load, Store)
-        for name in _tensors_outside(places[earlier].operator, way)
+        for name in _tensors_outside(places[earlier].operator, Load)
         if earlier != operator.name
     }
-    return touched <= own.keys() and not written & used
+    return touched <= own.keys() and not written & read
 
 
 def _known_tiles(
-    place: _OperatorPlace, places: Mapping[str, _OperatorPlace], rooms: _Rooms
+    place: _OperatorPlace, places: Mapping[str, _OperatorPlace], *, weights_alone: bool
 ) -> Iterator[Tile]:
     """Yield the tiles that may be loaded before the operator before ends."""
     stored = {
@@ -274,7 +304,7 @@ def _known_tiles(
         for name in place.awaited
         for tensor in _tensors_outside(places[name].operator, Store)
     }
-    again = rooms.weights_alone or any(place.awaited.values())
+    again = weights_alone or any(place.awaited.values())
     loads: dict[str, list[Load | Reserve]] = {}
     for command in commands(place.operator.body):
         if isinstance(command, Load | Reserve) and not between_tiles(command):

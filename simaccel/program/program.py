@@ -318,7 +318,8 @@ class Operator(_Nest):
     """The commands of one operator or one fused group.
 
     ``derived``: ranks whose coordinates are sums of others, as (rank, terms). ``cores``: the cores
-    that run it, None for all; loops inside count their cores from the first of these.
+    that run it, None for all; loops inside count their cores from the first of these. ``joined``:
+    it is in one kernel with the operator before.
     """
 
     name: str
@@ -326,6 +327,7 @@ class Operator(_Nest):
     tiles: tuple[Tile, ...] = ()
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     cores: range | None = None
+    joined: bool = False
 
 
 Node = Command | ProgramLoop | Operator

@@ -111,7 +111,7 @@ _MOVED: Final = LineForm(TransferTraffic, "{outer}/{inner}", {}).value()
 _FIELDS: Final[dict[str, LineValue]] = {
     **dict.fromkeys(("name", "place", "axis", "rank", "row", "tensor"), WORD),
     **dict.fromkeys(("tile", "source", "target"), _TILE_NAME),
-    **{word: _flag(word) for word in ("back", "slides", "noc", "diagonal")},
+    **{word: _flag(word) for word in ("back", "slides", "noc", "diagonal", "joined")},
     **dict.fromkeys(("moved", "writes"), _MOVED),
     "viewed": _VIEWED,
     "width": LineValue(
@@ -191,7 +191,7 @@ _LOOP: Final = LineForm(
 )
 _OPERATOR: Final = LineForm(
     Operator,
-    "operator {name}[ on cores {cores}]",
+    "operator {name}[ on cores {cores}][ {joined}]",
     {**_FIELDS, "name": replace(WORD, pattern=".+?")},
 )
 

@@ -131,7 +131,7 @@ def waits_table(result: ExperimentResult) -> Table:
     """
     names = short_names([row.run.name for row in result.rows])
     rows = [
-        {"operator": name, "run": row.run, "cycles": row.cycles, "terms": row_terms(result, row)}
+        {"operator": name, "run": row.run, "cycles": row.cycles, "terms": row_terms(row)}
         for row, name in zip(result.rows, names, strict=True)
     ]
     columns = (

@@ -40,7 +40,7 @@ def operator_rows(
             "seconds": result.accelerator.seconds(operator_row.cycles),
             "macs": run.macs,
             "utilisation": operator_row.utilisation(result.accelerator),
-            "bound_cycles": sum(row_terms(result, operator_row).values()),
+            "bound_cycles": sum(row_terms(operator_row).values()),
             "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
             **stall_figures(run.engines[ARRAY].stalls),

@@ -33,7 +33,7 @@ from simaccel.schedulers.kernel_trees import (
     sliding_ranks,
     tilings,
 )
-from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
+from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise, is_same_product
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import mapping_of
@@ -69,7 +69,11 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
         )
     _refuse_options(options, accelerator)
     compiler = _Compiler(workload, accelerator, options)
-    return mapping_of(workload, "deployed", [compiler.kernel(names) for names in compiler.parts()])
+    parts, groups = list(compiler.parts()), list[Group]()
+    for before, names in zip([(), *parts], parts, strict=False):
+        joined = bool(before) and is_same_product(workload, before[0], names[0])
+        groups.append(replace(compiler.kernel(names), joined=joined))
+    return mapping_of(workload, "deployed", groups)
 
 
 def _refuse_options(options: Options, accelerator: Accelerator) -> None:

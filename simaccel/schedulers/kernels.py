@@ -199,6 +199,25 @@ def is_elementwise(operator: Operator) -> bool:
     )
 
 
+def is_same_product(workload: Workload, name: str, other: str) -> bool:
+    """Return whether two einsums read different boxes of the same weights.
+
+    They are one grouped product, as that of experts with different numbers of tokens.
+    """
+    boxes = [
+        {
+            operand.tensor: operand.start
+            for operand in operator.inputs
+            if workload.tensors[operand.tensor].kind == "weight"
+        }
+        for operator in (workload.operator(name), workload.operator(other))
+        if isinstance(operator, Einsum)
+    ]
+    return len(boxes) == 2 and any(  # noqa: PLR2004 - both are einsums
+        tensor in boxes[1] and start != boxes[1][tensor] for tensor, start in boxes[0].items()
+    )
+
+
 def _repeat_keys(
     workload: Workload, accelerator: Accelerator, share: Callable[[Workload], Pod | None]
 ) -> Workload:

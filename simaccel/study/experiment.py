@@ -228,25 +228,19 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
     }
 
 
-def row_terms(result: ExperimentResult, row: Row) -> dict[str, int]:
+def row_terms(row: Row) -> dict[str, int]:
     """Return the bound of a row by term; where others overlap it, the work of one resource."""
     predicted = row.predicted
-    if _overlaps_others(result, row):
+    if predicted.overlaps:
         return {predicted.bound_by: predicted.resource_bound_cycles}
     return dict(predicted.bound_terms)
-
-
-def _overlaps_others(result: ExperimentResult, row: Row) -> bool:
-    """Return whether a row may share its cycles with others, or with its next repetition."""
-    alone = row.predicted.bound_terms == result.prediction.bound_terms
-    return result.accelerator.compiler.overlap and not alone
 
 
 def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     run, predicted = row.run, row.predicted
     bound = bound_json(predicted, run)
-    if _overlaps_others(result, row):
-        terms = row_terms(result, row)
+    if predicted.overlaps:
+        terms = row_terms(row)
         bound["bound"] = {
             "cycles": sum(terms.values()),
             "terms": terms,

@@ -1,5 +1,7 @@
 """Operators that begin before the one before has ended: by hand, event by event."""
 
+from dataclasses import replace
+
 import pytest
 
 from simaccel.analytic.prediction import predict
@@ -10,10 +12,11 @@ from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
-from simaccel.program.text import parse_program
+from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
 from simaccel.workload import Product, layers_workload
+from tests.agreement import assert_bounded, assert_exact
 from tests.drawn_trees import draw_case
 from tests.draws import seeds
 from tests.machine.accelerators import accelerator
@@ -38,7 +41,7 @@ TO_ANOTHER = """\
 """
 
 
-def _on(capacity: int | None = None, *, overlap: bool = True) -> Accelerator:
+def _on(capacity: int | None = None, *, overlap: bool = True, starts: int = 0) -> Accelerator:
     """A DRAM of 4 bytes per cycle that answers 3 cycles later; an SFU with 8 cycles for 4."""
     on = accelerator(
         dram={"bandwidth_bytes_per_second": "4 GB/s", "latency_cycles": 3},
@@ -48,7 +51,7 @@ def _on(capacity: int | None = None, *, overlap: bool = True) -> Accelerator:
             "write_bytes_per_second": "unlimited",
         },
         sfu={"lanes": 1, "passes": 2, "latency_cycles": 0},
-        compiler={"overlap": overlap},
+        compiler={"overlap": overlap, "kernel_start_cycles": starts},
     )
     return _with_room(on, capacity)
 
@@ -88,6 +91,20 @@ def test_the_next_loads_while_this_one_works_and_its_results_leave() -> None:
     assert _windows(run) == [13, 8, 10]
     assert [run.operators[at].engines["sfu"].busy for at in range(3)] == [8, 8, 8]
     assert run.cycles == 31
+
+
+def test_operators_of_one_kernel_have_one_start_and_load_ahead() -> None:
+    """Starts of 5 cycles. X comes from 5 to 10; Y, in the same kernel, from 7 to 12.
+
+    The SFU has X from 10 to 18 and Y until 26, which is out at 28. Z has a kernel of its own, which
+    starts then: it comes from 33 to 38, and is out at 48. Alone each of the three takes 20 cycles.
+    """
+    on = _on(overlap=False, starts=5)
+    joined = _operator("two").replace("operator two", "operator two joined")
+    assert _windows(_run(on, _operator("one"), joined, _operator("three"))) == [18, 10, 20]
+    assert _windows(_run(on, *map(_operator, FREE))) == [20, 20, 20]
+    text = "program hand\n" + _operator("one") + joined
+    assert program_text(parse_program(text)) == text
 
 
 def test_a_load_waits_for_the_store_of_its_tensor() -> None:
@@ -147,6 +164,27 @@ def test_no_run_of_groups_that_overlap_is_below_its_bound(block: int) -> None:
         early += any(one.more_bytes for one in overlaps(program, on).values())
     assert found > 3
     assert early > 1
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_kernels_of_several_groups_are_counted_bounded_and_skipped(block: int) -> None:
+    """Groups that are drawn into the kernel of the one before, and those that start their own."""
+    found = 0
+    for seed in seeds(2 * 16, block, 2):
+        case = draw_case(seed, spatial=bool(seed % 2))
+        if case is None or len(case.mapping.body) == 1:
+            continue
+        first, *others = case.mapping.groups
+        body = (first, *(replace(group, joined=bool(seed % 3)) for group in others))
+        mapping, overlap = replace(case.mapping, body=body), [False, "weights"][seed % 5 == 0]
+        compiler = {"overlap": overlap, "kernel_start_cycles": 0 if overlap else 13}
+        on = Accelerator.model_validate(case.on.model_dump() | {"compiler": compiler})
+        run, predicted = assert_bounded(case.of, mapping, on)
+        assert_exact(case.of, mapping, on, run)
+        starts = 13 * case.of.repeat * (1 if seed % 3 else len(body)) * (not overlap)
+        assert predicted.bound_terms.get("start", 0) in (starts, 0)
+        found += 1
+    assert found > 1
 
 
 @pytest.mark.parametrize("layers", [1, 2, 12])

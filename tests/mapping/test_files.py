@@ -141,6 +141,12 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
             "  padded: {q: 1.5}\n  tree:",
             "groups[0].padded.q: got 1.5; allowed: an integer",
         ),
+        ("  tree:", "  joined: 1\n  tree:", "groups[0].joined: got 1; allowed: true or false"),
+        (
+            "  tree:",
+            "  joined: true\n  tree:",
+            "groups[0].joined: got 'true'; allowed: only behind",
+        ),
     ],
 )
 def test_a_fault_says_what_is_allowed(old: str, new: str, fault: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ mapping flat of "my bert" 0123456789abcdef
     do Q array ws
   around
     keep S[0..3,0..500,0..500] buffer, S[3..4,0..20,0..500] buffer
-    group L+softmax+A
+    group L+softmax+A on core 2 joined
       part q 20 rest
         | fork ahead 1
             | do L array os

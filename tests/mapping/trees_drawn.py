@@ -48,6 +48,7 @@ GROUPS = st.builds(
     tree=TREES,
     merged=st.dictionaries(_NAMES, st.lists(_NAMES, min_size=1, max_size=3).map(tuple), max_size=2),
     padded=st.dictionaries(_NAMES, _SIZES, max_size=2),
+    joined=st.booleans(),
 )
 _AROUNDS = st.builds(
     ResidentScope,

@@ -33,6 +33,8 @@ from simaccel.workload.einsum import Tensor
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.precision import with_precision
+from tests.trees import einsum
+from tests.trees import workload as linked
 from validation.silicon.runs import attention_workload, vector_workload
 
 COMPILED = (
@@ -208,6 +210,56 @@ def test_elementwise_operators_come_whole_or_in_blocks() -> None:
     assert run.cycles == busy + on.dram.latency_cycles + on.compiler.kernel_start_cycles
     assert made["blocks"].run.cycles < run.cycles
     assert made["blocks"].run.moved == run.moved
+
+
+EXPERTS = Transformer(
+    name="experts",
+    source="sizes for sums by hand",
+    hidden=256,
+    layers=2,
+    heads=1,
+    kv_heads=1,
+    head_size=16,
+    ff_size=128,
+    vocabulary=32,
+    experts=8,
+    chosen=2,
+)
+
+
+def test_products_of_experts_with_unequal_tokens_are_one_kernel() -> None:
+    """Of four experts, 2, 2, 2 and 2 tokens or 4, 2, 1 and 1: as many kernels start.
+
+    The array works on the same tokens, and memory brings the same weights.
+    """
+    on, runs = load_accelerator("tpu_v4"), []
+    for counts in ([2, 2, 2, 2], [4, 2, 1, 1]):
+        asked = {"phase": "decode", "prompt": 4, "batch": 4}
+        layer = transformer(EXPERTS, **asked, experts=[*counts, 0, 0, 0, 0])  # type: ignore[arg-type]
+        result = simulate(layer, on, "deployed")
+        check(result.workload, result.mapping, result.program)
+        assert result.cycles >= result.prediction.bound_cycles
+        runs.append(result)
+    equal, unequal = runs
+    assert [group.name for group in unequal.mapping.groups if group.joined] == [
+        "+".join(f"experts{at}.{name}" for name in kernel)
+        for kernel in (("gate", "silu"), ("up", "product"), ("down",))
+        for at in (1, 2)
+    ]
+    starts = [one.run.engines["array"].stalls["start"] for one in (equal, unequal)]
+    assert starts == [starts[0], starts[0]]
+    assert starts[0] % on.compiler.kernel_start_cycles == 0
+    moved = [one.run.moved["dram_read", "experts.Wgate"] for one in runs]
+    assert moved == [4 * 256 * 128 * 2] * 2
+
+
+def test_products_of_the_same_weights_are_kernels_of_their_own() -> None:
+    """Two products read all of one weight, one after the other: nothing of it is grouped."""
+    first = einsum("first", "S m n", "X m k", "W k n", m=8, k=16, n=16)
+    second = einsum("second", "T m n", "Y m k", "W k n", m=8, k=16, n=16)
+    both = linked(first, second, weights=["W"])
+    mapping = simulate(both, load_accelerator("tpu_v4"), "deployed").mapping
+    assert [group.joined for group in mapping.groups] == [False, False]
 
 
 def test_a_layer_of_a_whole_image_has_its_channels_in_whole_lanes() -> None:

@@ -24,7 +24,7 @@ from itertools import groupby
 from simaccel.errors import Fault
 from simaccel.files.limits import MAX_DRAWN
 from simaccel.lazy import np
-from simaccel.workload.einsum import AffineDimension, Operand
+from simaccel.workload.einsum import AffineDimension, Operand, Operator
 from simaccel.workload.language.attention import add_bias
 from simaccel.workload.language.feed_forward import EXPERTS, ExpertGroup, add_feed_forward
 from simaccel.workload.language.graph import Graph, part
@@ -155,8 +155,12 @@ def expert_groups(counts: Sequence[int]) -> list[ExpertGroup]:
 
 
 def _add_expert_groups(graph: Graph, rank: str, counts: Sequence[int]) -> None:
-    """Add the experts: those with as many tokens are one operator over their rank x."""
+    """Add the experts: those with as many tokens are one operator over their rank x.
+
+    Operators of all counts stand one behind the other, projection by projection.
+    """
     prefix, slices, start = graph.prefix, expert_groups(counts), 0
+    before = len(graph.operators)
     for at, experts in enumerate(slices):
         graph.prefix = f"{prefix}{EXPERTS}" if experts.whole else f"{prefix}experts{at}."
         places = AffineDimension((("x", experts.tokens), ("t", 1)))
@@ -168,7 +172,13 @@ def _add_expert_groups(graph: Graph, rank: str, counts: Sequence[int]) -> None:
         sizes = {"x": experts.count, "t": experts.tokens}
         add_feed_forward(graph, source, target, sizes, replace(experts, prefix=prefix))
         start += experts.count * experts.tokens
-    graph.prefix = prefix
+    graph.prefix, added = prefix, graph.operators[before:]
+
+    def step(operator: Operator) -> str:
+        return operator.name.removeprefix(prefix).partition(".")[2].rstrip("0123456789")
+
+    steps = list(dict.fromkeys(map(step, added)))
+    graph.operators[before:] = sorted(added, key=lambda operator: steps.index(step(operator)))
 
 
 def _dispatch(graph: Graph, read: str) -> None:
