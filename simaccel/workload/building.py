@@ -201,10 +201,17 @@ def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:
                 return make(name, **options)
     if not MODELS.has(key) and name in PLUGGED:
         return PLUGGED[name](**options)
-    require_taken(name, "model", options)
+    return _attention_model(name, options)
+
+
+def _attention_model(name: str, options: Mapping[str, Any]) -> Workload:
+    """Return a model's attention blocks; of an unknown name only sizes of such models are read."""
+    if MODELS.has(name.lower()):
+        require_taken(name, "model", options)
+    taken = {size: value for size, value in options.items() if size not in REFUSED["model"]}
     try:
         return attention_model(
-            name, **{"batch": BATCH, "seq_len": SEQ_LEN, "scope": SCOPE, **options}
+            name, **{"batch": BATCH, "seq_len": SEQ_LEN, "scope": SCOPE, **taken}
         )
     except InputError as error:
         raise InputError([_of_name(fault) for fault in error.faults]) from None
