@@ -79,10 +79,13 @@ def _shipped_files() -> dict[str, Path]:
 def with_presets(raw: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
     """Return a document with its base accelerator (``of``) and presets written out, and faults.
 
-    The faults are unknown names.
+    The faults are unknown names. What is made of another accelerator has its file's name, unless it
+    has one of its own.
     """
     faults: list[Fault] = []
     try:
+        if _BASE in raw:
+            raw = {"name": re.sub(r"[^A-Za-z0-9_.-]", "_", Path(file).stem), **raw}
         raw = with_base(raw, _sections_of)
     except ValueError as error:
         faults.append(Fault(file, _BASE, raw[_BASE], str(error)))

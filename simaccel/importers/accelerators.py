@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount
@@ -14,6 +14,8 @@ from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.load import build_accelerator, own_document
 from simaccel.hardware.presets import EXPECTED, Settings, accelerator_files, each_setting
 from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind
+
+_MAY_DIFFER: Final = {"name", "description", "chips", "precision", "energy", "area"}
 
 
 @name_arguments()
@@ -61,6 +63,18 @@ def _replace_interfaces(
     said = AccountEntry("Bandwidth", "not taken", why)
     kept = (entry for entry in account.entries if not entry.name.endswith(".Bandwidth"))
     return replace(account, entries=(*kept, said))
+
+
+def is_as_shipped(accelerator: Accelerator) -> bool:
+    """Return whether an accelerator is the shipped one of its name.
+
+    But for the number of its chips, the numbers that it computes with, and their prices.
+    """
+    if accelerator.name not in accelerator_files():
+        return False
+    shipped = load_accelerator(accelerator.name)
+    sections = type(accelerator).model_fields.keys() - _MAY_DIFFER
+    return all(getattr(shipped, name) == getattr(accelerator, name) for name in sections)
 
 
 def accelerator_path(name: str) -> Path:

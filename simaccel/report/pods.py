@@ -10,6 +10,7 @@ from simaccel.dataflows import DEPLOYED
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
+from simaccel.importers.accelerators import is_as_shipped
 from simaccel.mapping.node_text import place_text
 from simaccel.report.units import (
     bytes_text,
@@ -215,7 +216,10 @@ def start_lines(result: ExperimentResult) -> list[str]:
 
 
 def measured_lines(result: ExperimentResult) -> list[str]:
-    """Return the deviation from measured operators on this chip, for the kinds that a run has."""
+    """Return the deviation from measured operators on this chip, for the kinds that a run has.
+
+    If its hardware is not that of the shipped chip, the line says so.
+    """
     if result.mapping.dataflow != DEPLOYED:
         return []
     kinds = _kinds(result)
@@ -227,7 +231,10 @@ def measured_lines(result: ExperimentResult) -> list[str]:
     ]
     lacking = sorted(kinds - {row.operators for row in rows})
     parts += [f"no {_noun(kind)}" for kind in lacking]
-    return [f"measured on this chip: {'; '.join(parts)}"]
+    where = "on this chip"
+    if rows and not is_as_shipped(result.accelerator):
+        where = "on the chip that this one changes"
+    return [f"measured {where}: {'; '.join(parts)}"]
 
 
 def _noun(kind: str) -> str:

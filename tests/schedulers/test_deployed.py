@@ -709,6 +709,26 @@ def test_kinds_that_no_row_of_a_chip_has_are_named(
     assert re.fullmatch(f"measured on this chip: {said}", line)
 
 
+@pytest.mark.parametrize(
+    ("document", "settings", "where"),
+    [
+        ("of: tpu_v4", {}, "on the chip that this one changes"),  # under another name
+        ("name: tpu_v4\nof: tpu_v4\narray: {rows: 64}", {}, "on the chip that this one changes"),
+        (None, {"buffer.capacity_bytes": "8 MiB"}, "on the chip that this one changes"),
+        (None, {"chips": "2x2", "energy.mac_pj": 1.0}, "on this chip"),
+    ],
+)
+def test_rows_of_a_chip_are_not_those_of_a_changed_one(
+    document: str | None, settings: dict[str, object], where: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "my chip.yaml"
+    file.write_text(document or "")
+    chip = load_accelerator(file if document else "tpu_v4", settings)
+    (line,) = measured_lines(simulate(vector_workload("relu", (64, 128)), chip))
+    assert line.startswith(f"measured {where}: 205 elementwise operators (median ")
+    assert chip.name == ("my_chip" if document == "of: tpu_v4" else "tpu_v4")
+
+
 def test_experts_take_the_bytes_of_those_that_tokens_choose() -> None:
     """Of 128 experts 16 tokens with 8 each use 128 x (1 - (120 / 128)^16) = 82.4.
 
