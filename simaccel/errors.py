@@ -25,7 +25,9 @@ _NEAR: Final = 0.7
 _OTHER_NUMBER: Final = re.compile(
     r"[0-9]{1,15}(\.[0-9]{1,9})?[eE]\+?[0-9]{1,2}|[0-9]{1,3}([_,][0-9]{3}){1,5}|[0-9]{1,15}\.0+"
 )
-_WITH_UNIT: Final = re.compile(r"\s*([0-9]{1,15})\s*[A-Za-z][A-Za-z/]{0,7}\s*")
+_WITH_UNIT: Final = re.compile(r"\s*([0-9]{1,15})\s*([A-Za-z][A-Za-z/]{0,7})\s*")
+_PREFIXES: Final = "KMG"
+"""Prefixes of numbers: thousands, or powers of 1024."""
 _MOST_ALIKE = 3
 _MOST_PLACES = 8
 _MOST_TOLD = 40
@@ -218,12 +220,20 @@ def with_digits(value: object, allowed: str) -> str:
     """Return what is allowed, and the digits of a number that is written in another way.
 
     >>> with_digits("64 KiB", "an integer"), with_digits("1e6", "an integer")
-    ('an integer without a unit, such as 64', 'an integer, such as 1000000')
+    ('an integer without a unit', 'an integer, such as 1000000')
+    >>> with_digits("8k", "an integer")
+    'an integer, written out: 8000 or 8192'
     """
     if digits := digits_of(value):
         return f"{allowed}, such as {digits}"
     with_unit = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
-    return f"{allowed} without a unit, such as {with_unit[1]}" if with_unit else allowed
+    if with_unit is None:
+        return allowed
+    power = _PREFIXES.find(with_unit[2].upper()) + 1
+    if not power:
+        return f"{allowed} without a unit"
+    meant = (str(int(with_unit[1]) * base**power) for base in (1000, 1024))
+    return f"{allowed}, written out: {' or '.join(meant)}"
 
 
 def name_arguments(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 import click
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import MEANT, Fault, InputError, suggest
 
 SOURCE: Final = "command line"
 """The source of a fault that is in no file."""
@@ -52,6 +53,10 @@ _FORMATS: Final[Mapping[str, Sequence[str]]] = {
 }
 _OPTION: Final = re.compile(r"(?<!\w)(?<!--set )--[a-z][a-z-]*")
 _SEVERAL: Final = re.compile(r"[^,:]+(,[^,:]+)+|[^:,]*[^:,.]\.\.[^:,.][^:,]*|[^:]+:[^:]+:[^:]+")
+_DASHED: Final = re.compile(r"^([0-9]+[A-Za-z/]*)-([0-9]+[A-Za-z/]*)$")
+"""A range with a dash between numbers."""
+_NEAR: Final = 0.75
+"""How like a setting an unknown name is that was meant to be one."""
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -129,7 +134,17 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
     def spell(text: str) -> str:
         return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
 
-    return [replace(each, field=spell(each.field), allowed=spell(each.allowed)) for each in faults]
+    return [
+        replace(each, field=spell(each.field), allowed=spell(_name_settings(each)))
+        for each in faults
+    ]
+
+
+def _name_settings(wrong: Fault) -> str:
+    """Return what a fault allows, and where the settings are if it is no field of a section."""
+    unknown = wrong.allowed.startswith("nothing, as it isn't modelled")
+    is_name = wrong.file == f"--set {wrong.field}" and "." not in wrong.field
+    return wrong.allowed + "; settings: --help-settings" * (unknown and is_name)
 
 
 def list_or_range(value: object) -> str:
@@ -137,8 +152,10 @@ def list_or_range(value: object) -> str:
 
     >>> list_or_range([8, 16]), list_or_range("64 .. 128"), list_or_range("2:4")
     ('8,16', '64..128', '')
+    >>> list_or_range("64-128"), list_or_range("LPDDR4-3200")
+    ('64..128', '')
     """
-    text = str(value).strip("[]").replace(" ", "")
+    text = _DASHED.sub(r"\1..\2", str(value).strip("[]").replace(" ", ""))
     return text if _SEVERAL.fullmatch(text) else ""
 
 
@@ -182,6 +199,9 @@ def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str
             raise InputError([Fault(SOURCE, "--set", text, f"--{long_name} {value}".strip())])
         if name in _STEPS and "--shape" in known:
             raise InputError([Fault(SOURCE, "--set", text, f"one more size: --shape ...,{text}")])
+        near = get_close_matches(long_name, settings, n=1, cutoff=_NEAR)
+        if near and "." not in name and not _is_section(name.strip()):
+            raise InputError([Fault(SOURCE, "--set", text, f"{MEANT} '{near[0]}={value}'?")])
         return ["--set", text]
     if not param.is_flag:
         return [f"--{param.long_name}={value}"] if equals else ["--set", text]

@@ -138,7 +138,11 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     text = list_or_range(wrong.value)
     of_setting = wrong.file.startswith("--") or wrong.file == "accelerator"
     where = wrong.file if of_setting else wrong.field
-    if not text or not (of_setting or (where.startswith("--") and "--sweep" not in options)):
+    if (
+        not text
+        or wrong.field == "shape"
+        or not (of_setting or (where.startswith("--") and "--sweep" not in options))
+    ):
         return wrong  # of a file, or of an option that takes lists itself
     name = where.removeprefix("--set ").removeprefix("--")
     name = f"workload.{wrong.field}" if wrong.file == "--shape" else name
@@ -230,7 +234,7 @@ def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
         try:
             values = value.parameter.values(text)
         except ValueError as error:
-            allowed = f"{_FORMS}, each {error}" if _DOTS in text else str(error)
+            allowed = f"{_FORMS}, each {error}" if list_or_range(text) else str(error)
             faults += _bad(value, "", text, allowed).faults
             continue
         if values in points:

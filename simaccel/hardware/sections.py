@@ -12,6 +12,7 @@ from simaccel.hardware.memory import BufferSpec, DramSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
 
+_KIBIBYTE = 2**10
 _MOST_CYCLES_PER_BYTE = 2**20
 _MOST_BYTES = 2**50
 
@@ -60,6 +61,7 @@ def _small_buffer(
     if buffer.capacity_bytes < one_fold:
         allowed = f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
         allowed += f"{array.rows} x {array.cols} fold"
+        allowed += "; a number without a unit is one of B" * (buffer.capacity_bytes < _KIBIBYTE)
         yield "buffer.capacity_bytes", buffer.capacity_bytes, allowed
 
 

@@ -235,7 +235,9 @@ def suggest_parameter(name: str) -> str:
     """Return a text that suggests a parameter instead of an unknown name."""
     if name in (replaced := replaced_fields(Accelerator)):
         return replaced[name]
-    near = suggest(name, [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)])
+    fields = leaf_fields(Accelerator)
+    inside = [field for field in fields if field.endswith(f".{name}")]
+    near = suggest(inside[0] if inside else name, [*PARAMETERS, *_MAPPING, *fields])
     if near.startswith(MEANT):
         return near
     short = ", ".join([*PARAMETERS, *_MAPPING])

@@ -6,7 +6,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from simaccel.errors import ABSENT, Fault, require_none, suggest, with_digits
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest, with_digits
 
 MAX_SIZE = 2**40
 """The largest size of a rank: beyond published workloads, but soon exceeded by a typing error."""
@@ -47,6 +47,12 @@ def parse_sizes(
         InputError: all unknown, missing and repeated keys, and all values that are no sizes.
 
     """
+    if text.strip() and "=" not in text:  # one mistake, not one for each key
+        numbers = re.findall(r"[0-9]{1,12}", text)
+        pairs = zip(needed, numbers, strict=False)
+        meant = ",".join(f"{key}={size}" for key, size in pairs)
+        form = meant if len(numbers) == len(needed) else example
+        raise InputError([Fault(source, "shape", text, f"KEY=SIZE, as in {form}")])
     sizes: dict[str, object] = {}
     faults, keys = [], [*needed, *optional]
     for part in filter(None, map(str.strip, text.split(","))):

@@ -1,11 +1,14 @@
 """Tensors made from their kinds, a default element size, and exceptions."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from simaccel.errors import Fault, suggest
 from simaccel.workload.einsum import Kind, Tensor
 from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, size_faults
+
+_BITS: Final = "; other numbers of bits are those of a precision, such as weights=int4"
 
 
 def make_tensors(
@@ -24,7 +27,10 @@ def make_tensors(
     special, default = bytes_by_tensor or {}, said_bytes(bytes_per_element)
     sizes = {f"bytes_by_tensor.{name}": size for name, size in special.items()}
     sizes["bytes_per_element"] = default
-    faults = size_faults(file, sizes, MAX_BYTES_PER_ELEMENT)
+    faults = [
+        replace(fault, allowed=f"{fault.allowed}{'' if type(fault.value) is int else _BITS}")
+        for fault in size_faults(file, sizes, MAX_BYTES_PER_ELEMENT)
+    ]
     faults += [
         Fault(file, f"bytes_by_tensor.{name}", size, suggest(name, kinds))
         for name, size in special.items()

@@ -218,7 +218,8 @@ def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path
     said = cli.refused(f"compare {SWEEP} --sweep buffer=8,16,1KiB --csv {tmp_path}/a.csv")
     assert said.splitlines() == [
         f"error: --sweep buffer={n} B: buffer.capacity_bytes: got {n}; "
-        "allowed: at least 32 B, one 2-byte operand of a 4 x 4 fold"
+        "allowed: at least 32 B, one 2-byte operand of a 4 x 4 fold; "
+        "a number without a unit is one of B"
         for n in (8, 16)
     ]
     assert not any(tmp_path.iterdir())

@@ -240,7 +240,10 @@ def test_an_empty_value_is_a_fault_and_never_unlimited(write: Write, field: str)
         (
             {"buffer__capacity_bytes": 31, "dram__interleave_bytes": 8},
             "buffer.capacity_bytes",
-            "at least 32 B, one 2-byte operand of a 4 x 4 fold",
+            (
+                "at least 32 B, one 2-byte operand of a 4 x 4 fold; "
+                "a number without a unit is one of B"
+            ),
         ),
         (
             {"dram__channels": 17},
