@@ -32,8 +32,8 @@ def main() -> None:
 
         command_line()
     except BaseException as error:
-        told = isinstance(error, SystemExit) and error.code in {None, 0, INTERRUPTED}
-        if told or not _came:
+        is_reported = isinstance(error, SystemExit) and error.code in {None, 0, INTERRUPTED}
+        if is_reported or not _came:
             raise
         sys.stderr.write("interrupted\n")
         sys.stderr.flush()

@@ -365,19 +365,19 @@ def held_bytes(
     return ints(accumulator.n_bytes(grid))
 
 
-def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+def matmul_of(op: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (g, m, k, n) of a block; each rank's role follows from the operands that have it."""
     found = dict.fromkeys("gmkn", ints(1))
-    for rank, role in seen.parts.items():
+    for rank, role in op.parts.items():
         part = role or "m"
         found[part] = found[part] * sizes[rank]
     return found["g"], found["m"], found["k"], found["n"]
 
 
-def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
+def runs_of(op: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
     """Return, for each of g, m, k and n, the size of the innermost rank with this role."""
     found = dict.fromkeys("gmkn", ints(1))
-    for rank, part in seen.parts.items():
+    for rank, part in op.parts.items():
         if part is not None:
             found[part] = sizes[rank]
     return found

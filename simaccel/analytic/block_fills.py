@@ -136,16 +136,16 @@ class BlockFills:
         if any(isinstance(entry, FamilyCut | Spread) for entry in path.entries):
             return None
         space = self.family.space
-        seen, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
+        op, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
         sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
             return select_figures(self.units.stationarity_index(path), options)["cycles"]
-        if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
+        if path.leaf.unit != SFU or not isinstance(op.operator, Vector):
             return None
-        axis = space.cut_axis(seen.name)
+        axis = space.cut_axis(op.name)
         pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
-        cycles = self.units.vector_cycles(path, seen, VECTORS[seen.operator.kind].steps["whole"])
+        cycles = self.units.vector_cycles(path, op, VECTORS[op.operator.kind].steps["whole"])
         return ints(cycles[SFU](sizes) * (pieces == 1))
 
     def interval_cycles(

@@ -106,8 +106,8 @@ def _totals(
 def _moving(space: IterationSpace) -> dict[str, set[str]]:
     """Return, by tensor of a group, the ranks that move it in any of its uses."""
     ranks: dict[str, set[str]] = {}
-    for seen in space.operators:
-        for _, view in seen.uses:
+    for op in space.operators:
+        for _, view in op.uses:
             ranks.setdefault(view.name, set()).update(space.moves(view))
     return ranks
 

@@ -269,7 +269,7 @@ def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
 
 def _users(totals: FamilyTotals, name: str) -> list[str]:
     return [
-        seen.name
-        for seen in totals.family.space.operators
-        if name in {view.name for _, view in seen.uses}
+        op.name
+        for op in totals.family.space.operators
+        if name in {view.name for _, view in op.uses}
     ]

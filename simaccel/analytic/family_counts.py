@@ -81,8 +81,8 @@ class FamilyCounts:
         return ints(sum((n for (at, _), n in self.moved.items() if at == level), start=ints(0)))
 
 
-def port_of(seen: BoundOperator, position: int) -> str:
+def port_of(op: BoundOperator, position: int) -> str:
     """Return the PE memory of an operand, by its position among the operands."""
-    if position == len(seen.inputs):
+    if position == len(op.inputs):
         return "output"
     return PORTS[position] if position < len(PORTS) else f"input{position}"

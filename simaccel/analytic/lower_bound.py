@@ -182,11 +182,11 @@ def _phases(family: Family) -> _UnitPhases:
     before = ""
     is_plain = isinstance(last, Fork) and not last.ahead and len(paths) == len(last.branches)
     for path in paths:
-        seen = family.space.bound_operator(path.leaf.operator)
-        follows = before in {view.name for view in seen.inputs}
-        handed, before = before, seen.output.name
+        op = family.space.bound_operator(path.leaf.operator)
+        follows = before in {view.name for view in op.inputs}
+        handed, before = before, op.output.name
         if path.leaf.unit == SFU:
-            waits = [*waits, seen.name] if waits is not None and follows else None
+            waits = [*waits, op.name] if waits is not None and follows else None
             continue
         if waits and follows and is_plain:
             phases.between += waits
@@ -218,7 +218,7 @@ def _turns(
     for path in paths:
         if path.leaf.unit != SFU:
             continue
-        seen, used = family.space.bound_operator(path.leaf.operator), _used_tensors(family, path)
+        op, used = family.space.bound_operator(path.leaf.operator), _used_tensors(family, path)
         is_single = FALSE
         for keep in shared:
             if keep.tensor not in read or keep.tensor not in used:
@@ -228,7 +228,7 @@ def _turns(
             whole = not any(isinstance(entry, FamilyLoops) for entry in own)
             if cut <= view.names and (is_read or whole):
                 is_single = is_single | (keep.slots == 1)
-        turns.append((seen.name, is_single))
+        turns.append((op.name, is_single))
     return turns
 
 

@@ -32,7 +32,7 @@ _HUGE = 1 << 62
 
 
 def piece_count(boxes: Sequence[Box]) -> Ints:
-    """Return the total piece_count of pieces."""
+    """Return the number of pieces in all boxes."""
     return ints(sum(n for n, _ in boxes))
 
 
@@ -264,19 +264,6 @@ class PathCuts:
             self._known[key] = boxes
         return boxes
 
-    def loop_counts(self, rank: str, upto: int, position: Ints | None) -> Ints:
-        """Return the iterations of a rank's loops up to a position, without fan-outs."""
-
-        def counts(at: int) -> Mode:
-            if not isinstance(self.entries[at], FamilyLoops):
-                return False
-            if position is None:
-                return True
-            place = self.places.get((at, rank))
-            return False if place is None else place <= position
-
-        return piece_count(self.pieces(rank, upto, counts))
-
 
 def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
     """Yield the ranks that an entry cuts, with the size of their pieces."""
@@ -326,9 +313,9 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     return total
 
 
-def begins_sums(cuts: PathCuts, seen: BoundOperator) -> bool:
+def begins_sums(cuts: PathCuts, op: BoundOperator) -> bool:
     """Return whether a path begins sums: it has no later part of a reduced rank."""
     return not any(
-        isinstance(entry, FamilyCut) and entry.start and entry.rank in seen.reduced
+        isinstance(entry, FamilyCut) and entry.start and entry.rank in op.reduced
         for entry in cuts.entries
     )

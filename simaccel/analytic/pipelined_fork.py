@@ -75,10 +75,10 @@ def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
         return False
     if family.space.derived or any(isinstance(entry, FamilyCut) for entry in outside):
         return False
-    seen = [family.space.bound_operator(path.leaf.operator) for path in paths]
+    ops = [family.space.bound_operator(path.leaf.operator) for path in paths]
     return all(
         before.output.name in {view.name for view in after.inputs}
-        for before, after in pairwise(seen)
+        for before, after in pairwise(ops)
     )
 
 

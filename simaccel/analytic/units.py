@@ -53,23 +53,23 @@ class UnitCosts(BitWidths):
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.choose_form(step, step.merged)
 
-    def rows(self, seen: BoundOperator, sizes: dict[str, Ints]) -> Ints:
+    def rows(self, op: BoundOperator, sizes: dict[str, Ints]) -> Ints:
         """Return the number of rows (whole axes) in a block of a vector operator."""
-        axis = self.family.space.axes.get(seen.name)
-        return math.prod((sizes[rank] for rank in seen.ranks if rank != axis), start=ints(1))
+        axis = self.family.space.axes.get(op.name)
+        return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ints(1))
 
     def vector_bytes(
-        self, path: TreePath, seen: BoundOperator, step: VectorStep
+        self, path: TreePath, op: BoundOperator, step: VectorStep
     ) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
-        cost, widths = self.cost(step), self.widths(path, seen)
-        for position, times in enumerate(cost.reads[: len(seen.inputs)]):
+        cost, widths = self.cost(step), self.widths(path, op)
+        for position, times in enumerate(cost.reads[: len(op.inputs)]):
             yield (
                 f"{BUFFER}_read",
                 position,
-                self._n_bytes(seen.inputs[position], times, widths[position]),
+                self._n_bytes(op.inputs[position], times, widths[position]),
             )
-        yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes, widths[-1])
+        yield f"{BUFFER}_write", -1, self._n_bytes(op.output, cost.writes, widths[-1])
 
     @staticmethod
     def _n_bytes(view: TensorView, times: int, width: int) -> Cost:
@@ -79,16 +79,14 @@ class UnitCosts(BitWidths):
 
         return cost
 
-    def vector_cycles(
-        self, path: TreePath, seen: BoundOperator, step: VectorStep
-    ) -> dict[str, Cost]:
+    def vector_cycles(self, path: TreePath, op: BoundOperator, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, work = self.accelerator, self.cost(step)
-        parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
+        parts = [(level, cost) for level, _, cost in self.vector_bytes(path, op, step)]
 
         def sfu(sizes: dict[str, Ints]) -> Ints:
-            rows = self.rows(seen, sizes)
-            elements = math.prod((sizes[rank] for rank in seen.ranks), start=ints(1))
+            rows = self.rows(op, sizes)
+            elements = math.prod((sizes[rank] for rank in op.ranks), start=ints(1))
             return ints(accelerator.sfu.cycles(work, elements, rows))
 
         def read(sizes: dict[str, Ints]) -> Ints:
@@ -155,14 +153,14 @@ class UnitCosts(BitWidths):
         Results are cached by the block's sizes, unless spreads of a tree or instructions also
         determine its folds.
         """
-        seen = self.family.space.bound_operator(path.leaf.operator)
+        op = self.family.space.bound_operator(path.leaf.operator)
         sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
-        kind = {**kind, "pace": self.pace(self.accelerator, path, seen)}
+        kind = {**kind, "pace": self.pace(self.accelerator, path, op)}
         if path.leaf.diagonal:
             kind["diagonal"] = True
-        which, shape = self.stationarity_index(path), matmul_of(seen, sizes)
+        which, shape = self.stationarity_index(path), matmul_of(op, sizes)
         if in_blocks or any(side is not None for side in sides):
-            runs = runs_of(seen, sizes) if in_blocks else None
+            runs = runs_of(op, sizes) if in_blocks else None
             return by_stationarity(
                 which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)
             )
@@ -171,15 +169,15 @@ class UnitCosts(BitWidths):
             held = STATIONARITIES[which]
             return [made(find_single(of, self.accelerator, held, more, *shape))]
         blocks = ManyBlocks.of_shape(shape, which)
-        return find_known(made, of, self.accelerator, self._bits(seen), blocks, more)
+        return find_known(made, of, self.accelerator, self._bits(op), blocks, more)
 
-    def _bits(self, seen: BoundOperator) -> Bits:
+    def _bits(self, op: BoundOperator) -> Bits:
         """Return the bits of an operator's sizes (g, m, k, n)."""
-        if ("bits", seen.name) not in self.known:
+        if ("bits", op.name) not in self.known:
             every = {rank: ints(size) for rank, size in self.family.space.full_sizes.items()}
-            g, m, k, n = (int(one) for one in matmul_of(seen, self.widen_sizes(every)))
-            self.known["bits", seen.name] = tuple(size.bit_length() for size in (g, m, k, n))
-        return self.known["bits", seen.name]  # type: ignore[return-value]
+            g, m, k, n = (int(one) for one in matmul_of(op, self.widen_sizes(every)))
+            self.known["bits", op.name] = tuple(size.bit_length() for size in (g, m, k, n))
+        return self.known["bits", op.name]  # type: ignore[return-value]
 
     def widen_sizes(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
         """Return the sizes with those of derived ranks, such as the positions of windows."""

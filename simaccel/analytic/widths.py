@@ -50,21 +50,21 @@ class BitWidths:
             return name
         return holding_tensor(self.family.space.workload, name, self.family.around)
 
-    def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
+    def names(self, path: TreePath, op: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator uses."""
         if path not in self._names:
-            self._names[path] = [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
+            self._names[path] = [tensor_of(self.tile_of(path, use)) for use, _ in op.uses]
         return self._names[path]
 
-    def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
+    def widths(self, path: TreePath, op: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator uses."""
         if path not in self._widths:
-            self._widths[path] = self._find_widths(path, seen)
+            self._widths[path] = self._find_widths(path, op)
         return self._widths[path]
 
-    def _find_widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
+    def _find_widths(self, path: TreePath, op: BoundOperator) -> list[int]:
         found = []
-        for use, view in seen.uses:
+        for use, view in op.uses:
             name = self.tile_of(path, use)
             own = any(isinstance(one, Keep) and one.tensor == name for one in path.entries)
             around = not own and any(keep.tensor == name for keep in self.family.around)
@@ -72,13 +72,13 @@ class BitWidths:
             found.append(self.tile_width(name, held))
         return found
 
-    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
+    def pace(self, accelerator: Accelerator, path: TreePath, op: BoundOperator) -> Fraction:
         """Return the cycles of a step for the elements in an operator's tiles."""
         if path not in self._paces:
             tensors = self.family.space.workload.tensors
-            numbers = (tensors[name].number for name in self.names(path, seen))
-            both = zip(self.widths(path, seen), numbers, strict=True)
-            self._paces[path] = accelerator.array.pace(islice(both, len(seen.inputs)))
+            numbers = (tensors[name].number for name in self.names(path, op))
+            both = zip(self.widths(path, op), numbers, strict=True)
+            self._paces[path] = accelerator.array.pace(islice(both, len(op.inputs)))
         return self._paces[path]
 
     def _kept_bits(self, name: str) -> int:

@@ -43,7 +43,7 @@ def _study_of(exhibit: Exhibit) -> dict[str, str]:
 def with_defaults(
     experiment: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return the options and the sweep, completed by those of the exhibit's saved study."""
+    """Return options and sweep, completed by the exhibit's study; refuse a sweep that it lacks."""
     study = _study_of(exhibit)
     if sweep and "sweep" not in study:
         allowed = "nothing with --exhibit, except granularity"
@@ -210,7 +210,7 @@ def _find_front(front: FrontFigures, point: Point) -> Front[FrontPoint]:
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
-    """Read the two figures of a front, ``x,y``."""
+    """Read the two figures of a front, ``x,y``; InputError if they are unknown or equal."""
     names = [name.strip() for name in text.split(",")]
     known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
     faults = [

@@ -57,7 +57,7 @@ class WantedSpace:
         return cls(**others, sizes=sizes, search=search, counts=counts, where=where)
 
     def accelerators(self) -> tuple[Accelerator, ...]:
-        """Return the accelerators, with overrides of their fields."""
+        """Return the accelerators, with overrides of their fields; refuse two of one name."""
         every: list[Accelerator] = gather(
             *(partial(read_accelerator, name, self.overrides) for name in self.hw)
         )
@@ -174,7 +174,12 @@ def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
 
 
 def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
-    """Return the workload, weight and name of ``NAME [OPTION=VALUE ...]``."""
+    """Return the workload, weight and name of ``NAME [OPTION=VALUE ...]``.
+
+    Raises:
+        InputError: the text has another form, or an option or value is wrong.
+
+    """
     try:
         name, *words = shlex.split(text)
     except ValueError as error:

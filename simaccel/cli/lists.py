@@ -38,7 +38,7 @@ Variant = tuple[ExperimentOptions, tuple[Setting, ...]]
 
 
 def variants(experiment: ExperimentOptions) -> list[Variant]:
-    """Return the options of each combination of the lists: names, sizes, degrees, objectives."""
+    """Return the options of each combination of the lists; InputError if these are too many."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
     hw = [] if Path(experiment.hw).exists() else _values("--hw", experiment.hw)
     if len(hw) > 1:
@@ -213,7 +213,7 @@ def points_of_schedulers(
 
 
 def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None) -> list[Point]:
-    """Return the points as pipelines of each given number of stages."""
+    """Return the points as pipelines of each number of stages; refuse micro-batches without any."""
     if stages is None:
         every = [
             replace(point, micro_batches=point.micro_batches or micro_batches) for point in points
@@ -252,7 +252,7 @@ def points_of_mappings(point: Point, files: Sequence[str]) -> list[Point]:
 
 
 def metrics_of(texts: Sequence[str]) -> list[Figure]:
-    """Return the metrics of comma-separated lists."""
+    """Return the metrics of comma-separated lists; InputError for unknown names."""
     if not texts:
         return []
     from simaccel.study.figure_table import METRICS

@@ -260,7 +260,7 @@ _ALLOWED = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or
 
 
 def read_estimates(entries: Sequence[str]) -> dict[str, int]:
-    """Return the user's estimates in cycles, by the row that each is for."""
+    """Return the user's estimates in cycles by row; InputError: not NAME=CYCLES, or repeated."""
     outcome: dict[str, int] = {}
     faults = []
     for text in entries:
@@ -344,7 +344,7 @@ class SearchReport:
         return {name: value for name, value in every.items() if value is not None}
 
     def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
-        """Draw the progress of the searches, if a file is given."""
+        """Draw the searches' progress, if a file is given; refuse one if nothing is searched."""
         if self.plot is None:
             return
         if not any(account.curve for account in self.accounts):

@@ -51,7 +51,7 @@ class SearchOptions:
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
-        """Return the mapspaces of a comma-separated list."""
+        """Return the mapspaces of a comma-separated list; InputError for unknown names."""
         if self.mapspace is None:
             return list(default)
         strategies: list[Strategy] = []

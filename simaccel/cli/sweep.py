@@ -72,6 +72,10 @@ def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: ob
     """Return the settings of --sweep; empty if it is not given.
 
     ``beside``: values of options that are not in ``experiment``, by field.
+
+    Raises:
+        InputError: there are several sweeps, or a field, value or option is wrong.
+
     """
     if not texts:
         return ()
@@ -209,7 +213,12 @@ def read_points(
     find: Find = parameter_of,
     suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Parameter, tuple[Values, ...], bool]:
-    """Return the points of an axis, perhaps millions, and whether it is logarithmic."""
+    """Return the parameter, points and log scale of an axis.
+
+    Raises:
+        InputError: not ``NAME=POINTS``, or an unknown name, value or range.
+
+    """
     name, equals, points_text = (part.strip() for part in text.partition("="))
     if not equals:
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])

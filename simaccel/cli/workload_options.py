@@ -127,7 +127,7 @@ class WorkloadOptions:
         return kind_of_file(self.name) == "onnx"
 
     def estimates(self) -> Mapping[str, float]:
-        """Return the user's estimates in the file, in cycles by layer."""
+        """Return the file's estimates in cycles by layer; refuse another batch, which they lack."""
         if not self.name.lower().endswith(".csv"):
             return {}
         from simaccel.importers.scalesim.topology import load_estimates

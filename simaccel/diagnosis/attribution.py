@@ -44,17 +44,19 @@ def attribute(
     return tuple(
         replace(
             group,
-            disagreements=tuple(_measure_shares(runs, group, told) for told in group.disagreements),
+            disagreements=tuple(
+                _measure_shares(runs, group, disagreement) for disagreement in group.disagreements
+            ),
         )
         for group in explained
     )
 
 
-def _measure_shares(runs: _Runs, one: GroupExplanation, told: Disagreement) -> Disagreement:
-    if told.analysis != "directives" or told.unit != "cycles":
-        return told
+def _measure_shares(runs: _Runs, one: GroupExplanation, disagreement: Disagreement) -> Disagreement:
+    if disagreement.analysis != "directives" or disagreement.unit != "cycles":
+        return disagreement
     shares = tuple(share for share in _of_directives(runs, one) if share.amount)
-    return replace(told, shares=shares)
+    return replace(disagreement, shares=shares)
 
 
 def streaming(accelerator: Accelerator) -> Accelerator:

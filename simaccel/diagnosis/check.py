@@ -141,12 +141,12 @@ class _CheckedMemory:
         """Return the inputs in the group's layouts, and empty outputs."""
         group = self.groups[operator]
         laid_out: dict[str, Array] = {}
-        for seen in group.space.operators:
-            laid_out[seen.output.name] = np.full(seen.output.shape, np.nan)
-        for seen in group.space.operators:
-            for number, view in enumerate(seen.inputs):
+        for op in group.space.operators:
+            laid_out[op.output.name] = np.full(op.output.shape, np.nan)
+        for op in group.space.operators:
+            for number, view in enumerate(op.inputs):
                 if view.name not in laid_out:
-                    layout = group.layout(seen, number)
+                    layout = group.layout(op, number)
                     laid_out[view.name] = layout.lay_out(self.tensors[view.name])
         return laid_out
 
@@ -157,15 +157,15 @@ class _CheckedMemory:
     def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
         """Store the outputs in their natural shapes, and compare them."""
         group = self.groups[operator]
-        for seen in group.space.operators:
-            layout = group.layout(seen, len(seen.inputs))
-            made = layout.natural(np.asarray(tensors[seen.output.name]))
-            self.tensors[seen.output.name][layout.box] = made
-            may_stay = np.zeros(seen.output.shape, dtype=np.bool_)
-            for box in group.boxes_that_may_stay(seen):
+        for op in group.space.operators:
+            layout = group.layout(op, len(op.inputs))
+            made = layout.natural(np.asarray(tensors[op.output.name]))
+            self.tensors[op.output.name][layout.box] = made
+            may_stay = np.zeros(op.output.shape, dtype=np.bool_)
+            for box in group.boxes_that_may_stay(op):
                 may_stay[tuple(box)] = True
             may_stay = layout.natural(may_stay)
-            self.checks[seen.name] = self._compare(seen.operator, made, may_stay)
+            self.checks[op.name] = self._compare(op.operator, made, may_stay)
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
         """Return a tensor kept around groups in this group's layout; None if it doesn't use it."""
@@ -222,21 +222,21 @@ class GroupLayout:
         self.workload, self.group, self.around = workload, group, around
         self.space = space_of(workload, group)
 
-    def layout(self, seen: BoundOperator, number: int) -> Layout:
+    def layout(self, op: BoundOperator, number: int) -> Layout:
         """Return the layout of an input of an operator, or (the last number) of its output."""
-        return Layout.for_operand(self.space, self.group, seen, number)
+        return Layout.for_operand(self.space, self.group, op, number)
 
     def layout_around(self, tensor: str) -> Layout | None:
         """Return the layout of a tensor that is kept around the group, or of one in its place."""
-        for seen in self.space.operators:
-            for number, (_, view) in enumerate(seen.uses):
+        for op in self.space.operators:
+            for number, (_, view) in enumerate(op.uses):
                 if holding_tensor(self.workload, view.name, self.around.keeps) == tensor:
-                    return self.layout(seen, number)
+                    return self.layout(op, number)
         return None
 
-    def boxes_that_may_stay(self, seen: BoundOperator) -> list[tuple[slice, ...]]:
+    def boxes_that_may_stay(self, op: BoundOperator) -> list[tuple[slice, ...]]:
         """Return the boxes of an output, in the group's layout, that need not go to DRAM."""
-        view = seen.output
+        view = op.output
         if view.name not in self.space.escapes:
             return [tuple(slice(0, size) for size in view.shape)]
         if not self._is_used_inside(view.name):

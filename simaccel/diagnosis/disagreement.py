@@ -122,11 +122,11 @@ def against_directives(
     if runtime.cycles is not None:
         assumed = _state_assumption(run, runtime) if runtime.operators else _DIRECTIVES
         yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, assumed)
-    for tensor, told in dram_bytes.items():
+    for tensor, described in dram_bytes.items():
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
-        if machine != told:
+        if machine != described:
             what = f"DRAM bytes of {tensor}"
-            yield Disagreement("directives", what, "bytes", machine, told, _LOOPS)
+            yield Disagreement("directives", what, "bytes", machine, described, _LOOPS)
 
 
 def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:

@@ -131,16 +131,16 @@ def explain(
         together = [parts[name] for name in names]
         for run, group, space in together:
             unit = computing_unit(run)
-            bytes_told = {} if run.name in kept else _directed_bytes(result, space, group)
+            directed_bytes = {} if run.name in kept else _directed_bytes(result, space, group)
             directed_as = written.get(group.name)
             if directed_as is None:
-                runtime = _runtime(result, space, group, run, bytes_told)
+                runtime = _runtime(result, space, group, run, directed_bytes)
             else:
                 runtime = _directed_runtime(result, group, directed_as)
-            told = [
+            disagreements = [
                 *against_prediction(run, predicted[run.name]),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
-                *against_directives(run, runtime, bytes_told),
+                *against_directives(run, runtime, directed_bytes),
             ]
             explained = GroupExplanation(
                 run=run,
@@ -149,10 +149,10 @@ def explain(
                 together=names,
                 floor=floor,
                 dimensions=dimensions_of(space, group, accelerator),
-                reuse=_reuse(result, group, space, run, bytes_told),
+                reuse=_reuse(result, group, space, run, directed_bytes),
                 needs=_needs(result, run, unit),
                 directives=runtime,
-                disagreements=tuple(told),
+                disagreements=tuple(disagreements),
             )
             explanations.append(explained)
     return tuple(explanations)
@@ -174,13 +174,13 @@ def _reuse(
     group: Group,
     space: IterationSpace,
     run: OperatorRun,
-    told: Map[str, int],
+    directed_bytes: Map[str, int],
 ) -> tuple[Reuse, ...]:
-    names = [name for seen in space.operators for name, _ in seen.uses]
+    names = [name for op in space.operators for name, _ in op.uses]
     leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
     moved = {name for _, name in run.moved}
     return tuple(
-        _reuse_of(result, space, run, name, leaves, told)
+        _reuse_of(result, space, run, name, leaves, directed_bytes)
         for name in dict.fromkeys(names)
         if name in moved
     )
@@ -189,9 +189,9 @@ def _reuse(
 def _in_place(space: IterationSpace, run: OperatorRun, name: str) -> set[str]:
     """Return a tensor with those that vector operators make in its place."""
     moved, found = {one for _, one in run.moved}, {name}
-    for seen in space.operators:
-        if not _is_einsum(seen) and found & {*seen.names} and seen.output.name not in moved:
-            found.add(seen.output.name)
+    for op in space.operators:
+        if not _is_einsum(op) and found & {*op.names} and op.output.name not in moved:
+            found.add(op.output.name)
     return found
 
 
@@ -201,7 +201,7 @@ def _reuse_of(
     run: OperatorRun,
     name: str,
     leaves: Map[str, Do],
-    told: Map[str, int],
+    directed_bytes: Map[str, int],
 ) -> Reuse:
     moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
     width = Fraction(result.workload.tensors[tensor_of(name)].bits, BYTE)
@@ -230,7 +230,7 @@ def _reuse_of(
     return Reuse(
         tensor=name,
         dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
-        directives_bytes=told.get(name),
+        directives_bytes=directed_bytes.get(name),
         buffer=_ratio(moved.get(("buffer_read", name), 0), moved.get(("buffer_write", name), 0)),
         array=array,
         sums=_ratio(_macs(result, run, makers) * width, back),
@@ -325,7 +325,7 @@ def _runtime(
     space: IterationSpace,
     group: Group,
     run: OperatorRun,
-    told: Map[str, int],
+    directed_bytes: Map[str, int],
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
@@ -343,7 +343,7 @@ def _runtime(
     }
     vectors = {operator.name for operator in space.operators if not _is_einsum(operator)}
     on_sfu = sum(n for name, n in ideal.items() if name in vectors)
-    memories = _memory_cycles(result, space, run, told)
+    memories = _memory_cycles(result, space, run, directed_bytes)
     slowest = max(memories, key=lambda name: memories[name], default="")
     least = memories.get(slowest, 0)
     computing = sum(ideal.values())
@@ -361,17 +361,15 @@ def _runtime(
 
 
 def _memory_cycles(
-    result: ExperimentResult, space: IterationSpace, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, space: IterationSpace, run: OperatorRun, directed_bytes: Map[str, int]
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}
     for name in dict.fromkeys(name for way, name in run.moved if leaves_core(way)):
         tensor = result.workload.tensors[tensor_of(name)]
         at = result.accelerator.memory(tensor.lives)
-        once = max(
-            view.n_bytes for seen in space.operators for used, view in seen.uses if used == name
-        )
-        n_bytes = told.get(name, result.workload.times(space.operators[0].name) * once)
+        once = max(view.n_bytes for op in space.operators for used, view in op.uses if used == name)
+        n_bytes = directed_bytes.get(name, result.workload.times(space.operators[0].name) * once)
         crossing[at] = crossing.get(at, 0) + n_bytes
     cycles = {}
     for at, n_bytes in crossing.items():

@@ -33,15 +33,15 @@ class Layout:
 
     @classmethod
     def for_operand(
-        cls, space: IterationSpace, group: Group, seen: BoundOperator, number: int
+        cls, space: IterationSpace, group: Group, op: BoundOperator, number: int
     ) -> Self:
         """Return the layout of an operator's input, or (the last number) of its output."""
-        operator, view = seen.operator, seen.uses[number][1]
+        operator, view = op.operator, op.uses[number][1]
         operand = (*operator.inputs, operator.output)[number]
         where = {dim[0][0]: at for at, dim in enumerate(dims(operand, operator.ranks))}
         order: list[int] = []
         padded: list[int] = []
-        own = natural_ranks(space, group, seen, number)
+        own = natural_ranks(space, group, op, number)
         for name, ranks, size in zip(view.ranks, own, view.shape, strict=True):
             order += [where[rank] for rank in ranks]
             merged = group.merged.get(name)

@@ -115,14 +115,14 @@ class _SampledMemory:
         sampled, layouts = self.samples[operator], self.layouts[operator]
         written = {operator.output.tensor for operator in sampled.operators}
         views: dict[str, DramTensor] = {}
-        for seen in layouts.space.operators:
-            layout = layouts.layout(seen, len(seen.inputs))
-            views[seen.output.name] = _View(sampled, seen.operator.output.tensor, layout, made=True)
-        for seen in layouts.space.operators:
-            for number, view in enumerate(seen.inputs):
+        for op in layouts.space.operators:
+            layout = layouts.layout(op, len(op.inputs))
+            views[op.output.name] = _View(sampled, op.operator.output.tensor, layout, made=True)
+        for op in layouts.space.operators:
+            for number, view in enumerate(op.inputs):
                 if view.name not in views:
-                    name = seen.operator.inputs[number].tensor
-                    layout = layouts.layout(seen, number)
+                    name = op.operator.inputs[number].tensor
+                    layout = layouts.layout(op, number)
                     views[view.name] = _View(sampled, name, layout, made=name in written)
         return views
 
@@ -130,21 +130,21 @@ class _SampledMemory:
         """Compare what the group has stored."""
         self.at = ""
         sampled, layouts = self.samples[operator], self.layouts[operator]
-        for seen in layouts.space.operators:
-            view = tensors[seen.output.name]
+        for op in layouts.space.operators:
+            view = tensors[op.output.name]
             assert isinstance(view, _View)  # noqa: S101 - as entered
-            self._require_written(seen, view, layouts)
-            self.checks[seen.name] = _compare(sampled, seen.operator, view)
+            self._require_written(op, view, layouts)
+            self.checks[op.name] = _compare(sampled, op.operator, view)
 
-    def _require_written(self, seen: BoundOperator, view: _View, layouts: GroupLayout) -> None:
+    def _require_written(self, op: BoundOperator, view: _View, layouts: GroupLayout) -> None:
         """Refuse a program that leaves elements at the drawn position unwritten."""
         spans = self.samples[layouts.group.name].spans
         where = []
-        for dim, size in zip(seen.output.terms, seen.output.shape, strict=True):
+        for dim, size in zip(op.output.terms, op.output.shape, strict=True):
             low, high = spans.get(dim[0][0], (0, size))
             where.append(slice(low, min(high, size)))
         missing = np.array(np.isnan(view[tuple(where)]))
-        for box in layouts.boxes_that_may_stay(seen):
+        for box in layouts.boxes_that_may_stay(op):
             inside = [
                 slice(max(0, b.start - a.start), max(0, b.stop - a.start))
                 for a, b in zip(where, box, strict=True)
@@ -152,7 +152,7 @@ class _SampledMemory:
             missing[tuple(inside)] = False
         if missing.any():
             raise CheckFailedError(
-                f"check failed: {seen.name} leaves {int(missing.sum())} of {missing.size} "
+                f"check failed: {op.name} leaves {int(missing.sum())} of {missing.size} "
                 f"sampled elements of {view.tensor} unwritten"
             )
 
@@ -186,7 +186,7 @@ def _draw_point(
     for _, space in spaces.values():
         whole |= _whole_ranks(space, made)
         whole |= {rank for rank, n in space.sizes.items() if sizes.setdefault(rank, n) != n}
-        for view in (view for seen in space.operators for _, view in seen.uses):
+        for view in (view for op in space.operators for _, view in op.uses):
             if names.setdefault(view.name, view.ranks) != view.ranks:
                 whole |= {*names[view.name], *view.names}
     numbers = np.random.default_rng(seed)
@@ -198,9 +198,9 @@ def _whole_ranks(space: IterationSpace, made: Collection[str]) -> set[str]:
     """Return the ranks of which an output element depends on more than its own position."""
     whole = {*space.unmerged, *space.derived, *space.circular}
     whole |= {rank for terms in space.derived.values() for rank, _ in terms}
-    for seen in space.operators:
-        whole |= set(seen.ranks) - seen.output.names
-        dims = (dim for _, view in seen.uses if view.name in made for dim in view.terms)
+    for op in space.operators:
+        whole |= set(op.ranks) - op.output.names
+        dims = (dim for _, view in op.uses if view.name in made for dim in view.terms)
         whole |= {rank for dim in dims if len(dim) > 1 or dim[0][1] != 1 for rank, _ in dim}
     return whole
 

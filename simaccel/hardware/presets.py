@@ -299,7 +299,12 @@ def unknown_field(field: str, leaves: Sequence[str]) -> str:
 
 
 def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
-    """Yield path, value and source of each override; a text without `=` has the value ABSENT."""
+    """Yield path, value and source of each override; a text without `=` has the value ABSENT.
+
+    Raises:
+        InputError: neither a mapping nor a list of texts.
+
+    """
     if isinstance(overrides, Mapping):
         yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))
         return

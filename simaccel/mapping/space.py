@@ -93,7 +93,7 @@ class IterationSpace:
 
     @property
     def full_sizes(self) -> dict[str, int]:
-        """The sizes by which loops count as cutting a rank: a smaller last piece has all loops."""
+        """Sizes of ranks in a full piece, whose loops a smaller last piece has, too."""
         return {**self.sizes, **self.full_piece}
 
     @property

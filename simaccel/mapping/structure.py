@@ -146,6 +146,8 @@ def _padded_rank_faults(group: Group, plain: IterationSpace) -> Iterator[Finding
 
 @dataclass(frozen=True)
 class _Checker:
+    """Checks of the nodes of a group's tree; ``names``: operators that may be its leaves."""
+
     space: IterationSpace
     names: frozenset[str]
 

@@ -111,6 +111,8 @@ def _node_lines(nodes: Sequence[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class _NumberedLine:
+    """A line of the text form: its number, its indentation in levels, and its text."""
+
     number: int
     indent: int
     text: str

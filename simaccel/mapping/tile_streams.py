@@ -93,20 +93,17 @@ def _streams_of(workload: Workload, groups: list[Group]) -> Iterator[TileStream]
             for tensor in _read_tensors(workload, reader):
                 maker = makers.get(tensor, reader)
                 if maker.place is not None and set(maker.place).isdisjoint(reader.place):
-                    yield from _stream(workload, tensor, maker, reader)
+                    cuts = matching_cuts(
+                        outer_cuts(workload, tensor, maker), outer_cuts(workload, tensor, reader)
+                    )
+                    if cuts:
+                        yield stream_of(tensor, maker, reader, cuts)
         makers |= {workload.operator(name).output.tensor: reader for name in reader.operators}
 
 
 def _read_tensors(workload: Workload, group: Group) -> tuple[str, ...]:
     operators = map(workload.operator, group.operators)
     return tuple(dict.fromkeys(given.tensor for one in operators for given in one.inputs))
-
-
-def _stream(workload: Workload, tensor: str, maker: Group, reader: Group) -> Iterator[TileStream]:
-    """Yield the stream of a tensor, if both groups cut it into the same tiles."""
-    cuts = matching_cuts(outer_cuts(workload, tensor, maker), outer_cuts(workload, tensor, reader))
-    if cuts:
-        yield stream_of(tensor, maker, reader, cuts)
 
 
 def matching_cuts(

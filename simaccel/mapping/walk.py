@@ -167,6 +167,8 @@ def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeW
 
 @dataclass(frozen=True)
 class _WalkScope:
+    """Sizes and box of a node as in `Site`; ``inside``: whether a spread encloses it."""
+
     sizes: Mapping[str, int]
     box: Mapping[str, tuple[int, int]]
     inside: bool

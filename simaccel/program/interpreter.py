@@ -57,6 +57,8 @@ class _Rows:
 
 @dataclass
 class _State:
+    """The values of DRAM tensors and of the tiles that are in slots."""
+
     dram: Mapping[str, DramTensor]
     surroundings: SharedTensors | None = None
     slots: dict[str, _LivingTile] = field(default_factory=dict)

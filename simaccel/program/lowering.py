@@ -161,6 +161,8 @@ def _core_loops(
 
 @dataclass
 class _Lowering:
+    """Lowering of a group's outline to commands; ``built``: the nodes of bodies lowered so far."""
+
     space: IterationSpace
     outline: Outline
     outer: tuple[Tile, ...]

@@ -45,7 +45,7 @@ class Link(UnitCommand):
 
     @classmethod
     def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
-        """Return the command from the groups of ``form``; ``scope``: tiles by name."""
+        """Return the command from the groups of ``form``; ValueError for an unknown kind."""
         kind, out, tile, text, n_bytes = groups
         axes = tuple(map(parse_axis, text.split("x")))
         for known in LINK_ACTS:

@@ -107,15 +107,15 @@ class AttentionProblem:
     def merged_ranks(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return which ranks of an operator form each rank of the group."""
         group = Group(operators=self.part, tree=(), merged=self.merged)
-        seen = self.space.bound_operator(name)
-        every = (natural_ranks(self.space, group, seen, at) for at in range(len(seen.uses)))
+        op = self.space.bound_operator(name)
+        every = (natural_ranks(self.space, group, op, at) for at in range(len(op.uses)))
         return {joined_name(own): own for ranks in every for own in ranks if len(own) > 1}
 
     @property
     def row_bytes(self) -> int:
         """Bytes of one row of the intermediate."""
-        seen = self.operators[1]
-        return in_bytes(self.size((self.c,)), max(seen.inputs[0].bits, seen.output.bits))
+        op = self.operators[1]
+        return in_bytes(self.size((self.c,)), max(op.inputs[0].bits, op.output.bits))
 
     @cached_property
     def per_sample(self) -> int:
@@ -127,9 +127,9 @@ class AttentionProblem:
 
     def widths(self, accelerator: Accelerator) -> list[int]:
         """Return the candidate widths of softmax's column tiles; 0: whole rows."""
-        seen = self.operators[1]
-        assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
-        return [0, *widths_of(self.space, seen, seen.operator, accelerator)[1:2]]
+        op = self.operators[1]
+        assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
+        return [0, *widths_of(self.space, op, op.operator, accelerator)[1:2]]
 
     def size(self, ranks: Sequence[str]) -> int:
         """Return the product of the sizes of ``ranks``."""

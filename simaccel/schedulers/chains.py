@@ -115,28 +115,28 @@ def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
     slots = axis([2, 1])
     every = math.prod(space.sizes[rank] for rank in chain.rows)
     rows = nested_loops(space, chain.rows, axis(tile_sizes(every, accelerator.array.rows)))
-    outside = (use for seen in space.operators for use in seen.uses[:-1])
+    outside = (use for op in space.operators for use in op.uses[:-1])
     shared = dict.fromkeys(
         name
         for name, view in outside
         if view.name not in space.made and view.names & set(chain.rows)
     )
-    made = (seen for seen in space.operators if seen.output.name in chain.between)
-    kept = [seen.output.name for seen in made if not made_in_place(chain, seen)]
+    made = (op for op in space.operators if op.output.name in chain.between)
+    kept = [op.output.name for op in made if not made_in_place(chain, op)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
     kinds = range(len(STATIONARITIES))
     held = dict.fromkeys([einsum.name for einsum in einsums], axis(kinds))
-    for seen in space.operators:
-        own = [name for name, view in seen.uses if view.name not in chain.between]
+    for op in space.operators:
+        own = [name for name, view in op.uses if view.name not in chain.between]
         keeps = [Keep(name, BUFFER, slots) for name in dict.fromkeys(own) if name not in shared]
-        if not isinstance(seen.operator, Einsum):
-            branches.append((*keeps, Do(seen.name, SFU)))
+        if not isinstance(op.operator, Einsum):
+            branches.append((*keeps, Do(op.name, SFU)))
             continue
         if not few:
-            held[seen.name] = axis(kinds)
-        branches.append(_einsum_branch(chain, seen, keeps, axis, accelerator, few=few))
+            held[op.name] = axis(kinds)
+        branches.append(_einsum_branch(chain, op, keeps, axis, accelerator, few=few))
     branch: Branch = (
         *rows,
         *(Keep(name, BUFFER, slots) for name in shared),
@@ -150,7 +150,7 @@ def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
 
 def _einsum_branch(
     chain: OperatorChain,
-    seen: BoundOperator,
+    op: BoundOperator,
     keeps: Sequence[Keep[Ints]],
     axis: Callable[[Iterable[int]], Ints],
     accelerator: Accelerator,
@@ -170,22 +170,22 @@ def _einsum_branch(
         step = max(1, len(sizes) // (1 if few else 3))
         return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
-    own = [rank for rank in seen.ranks if rank not in chain.rows]
-    columns = loops([r for r in own if r in seen.output.names and r in chain.space.sizes])
-    sums = loops([rank for rank in own if rank in seen.reduced])
-    out = [keep for keep in keeps if keep.tensor == seen.output.name]
-    weights = [keep for keep in keeps if keep.tensor != seen.output.name]
-    return (*columns, *out, *sums, *weights, Do(seen.name, ARRAY, STATIONARITIES[0]))
+    own = [rank for rank in op.ranks if rank not in chain.rows]
+    columns = loops([r for r in own if r in op.output.names and r in chain.space.sizes])
+    sums = loops([rank for rank in own if rank in op.reduced])
+    out = [keep for keep in keeps if keep.tensor == op.output.name]
+    weights = [keep for keep in keeps if keep.tensor != op.output.name]
+    return (*columns, *out, *sums, *weights, Do(op.name, ARRAY, STATIONARITIES[0]))
 
 
-def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
+def made_in_place(chain: OperatorChain, op: BoundOperator) -> bool:
     """Return whether an operator may overwrite its first input, which no later operator reads."""
-    source = seen.inputs[0]
+    source = op.inputs[0]
     return (
-        not isinstance(seen.operator, Einsum)
+        not isinstance(op.operator, Einsum)
         and source.name in chain.between
-        and source.ranks == seen.output.ranks
-        and chain.space.read[source.name][-1] == seen.name
+        and source.ranks == op.output.ranks
+        and chain.space.read[source.name][-1] == op.name
     )
 
 
@@ -266,10 +266,10 @@ def families_of(
         own = dict.fromkeys(name for name in names if tensor_of(name) not in kept)
         return [Keep(name, BUFFER, slots) for name in own]
 
-    made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
-    beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
+    made = [op.output.name for op in space.operators if not made_in_place(chain, op)]
+    beside = [name for op in space.operators[1:] for name in op.names if name not in space.made]
     own: Branch = (*sums, *keeps(first.names), Do(first.name, ARRAY, STATIONARITIES[0]))
-    behind: list[Branch] = [(Do(seen.name, SFU),) for seen in space.operators[1:]]
+    behind: list[Branch] = [(Do(op.name, SFU),) for op in space.operators[1:]]
     branch: Branch = (*outer, *keeps(beside), *keeps(made), Fork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)

@@ -165,18 +165,18 @@ class _Compiler:
         chain = epilogue(self.workload, names)
         group = chain.group if chain else self._group(names)
         space = space_of(self.workload, group)
-        seen = space.operators[0]
-        parts = roles(space, seen)
-        if padded := self._channels(group, seen, parts):
+        op = space.operators[0]
+        parts = roles(space, op)
+        if padded := self._channels(group, op, parts):
             group = replace(group, padded=padded)
             space = space_of(self.workload, group)
-            seen, parts = space.operators[0], roles(space, space.operators[0])
+            op, parts = space.operators[0], roles(space, space.operators[0])
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
         kernels = ProductTrees(space, parts, chain, self.accelerator)
         sizes |= shrink_sizes(space, parts.g, self._groups_at_once(kernels))
         if self.accelerator.compiler.products == "streamed":
             return self._stream_product(group, kernels, sizes)
-        windows = sliding_ranks(seen)
+        windows = sliding_ranks(op)
         cut = tuple(rank for rank in parts.m if rank in windows)
         if not cut:
             return self._first_fitting(
@@ -206,32 +206,32 @@ class _Compiler:
         filling = array.cols // math.prod(kernels.space.sizes[rank] for rank in kernels.parts.n)
         return max(heads, array.count * filling)
 
-    def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
+    def _channels(self, group: Group, op: BoundOperator, parts: RankRoles) -> Sizes:
         """Return sizes of a convolution's channels and filters, padded to whole lanes of memory."""
-        layout, windows = self.accelerator.compiler.layout, window_ranks(seen.operator)
+        layout, windows = self.accelerator.compiler.layout, window_ranks(op.operator)
         if "convolutions" not in layout.pads or not windows:
             return {}
         plain = (own for rank in (*parts.k, *parts.n) for own in group.merged.get(rank, (rank,)))
-        sizes = {rank: seen.operator.ranks[rank] for rank in plain if rank not in windows}
+        sizes = {rank: op.operator.ranks[rank] for rank in plain if rank not in windows}
         return {rank: -(-size // layout.lanes) * layout.lanes for rank, size in sizes.items()}
 
     def _conversion(self, names: tuple[str, ...], product: str) -> Group:
         """Return a product with the conversions of its operands and of its result."""
         group = self._group(names)
         space = space_of(self.workload, group)
-        seen = space.bound_operator(product)
-        parts = roles(space, seen)
+        op = space.bound_operator(product)
+        parts = roles(space, op)
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.n)}
         blocks = self.accelerator.compiler.converted_blocks
-        tensors = {view.tensor for view in (*seen.operator.inputs, seen.operator.output)}
+        tensors = {view.tensor for view in (*op.operator.inputs, op.operator.output)}
         if blocks:
             ahead = sum(map(self.workload.tensor_bytes, tensors)) > blocks.ahead_above_bytes
-            cut = converted_blocks_tree(space, seen, parts, blocks, int(ahead))
+            cut = converted_blocks_tree(space, op, parts, blocks, int(ahead))
             if cut and self._fits(placed := replace(group, tree=cut)):
                 return placed
 
         def tree(tiles: Sizes) -> Tree:
-            return converted_tree(space, seen, parts, tiles)
+            return converted_tree(space, op, parts, tiles)
 
         return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
 

@@ -35,27 +35,27 @@ class RankRoles:
     n: tuple[str, ...]
 
 
-def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
+def roles(space: IterationSpace, op: BoundOperator) -> RankRoles:
     """Return which ranks of an einsum act as g, m, k and n.
 
     Raises:
         NotMappableError: the einsum is none that a systolic array folds.
 
     """
-    name = f"operator {seen.name}"
-    if len(seen.inputs) != 2:  # noqa: PLR2004 - a systolic array multiplies two
+    name = f"operator {op.name}"
+    if len(op.inputs) != 2:  # noqa: PLR2004 - a systolic array multiplies two
         raise NotMappableError(
-            f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}"
+            f"{name}: a systolic array multiplies two tensors, not {len(op.inputs)}"
         )
     by_part: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
-    for rank, part in seen.parts.items():
+    for rank, part in op.parts.items():
         if space.sizes[rank] == 1:
             continue
         if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
         by_part[part].append(rank)
     # judged by the whole operator: of a core's piece the batch may be all that is left
-    if isinstance(seen.operator, Einsum) and seen.operator.elementwise:
+    if isinstance(op.operator, Einsum) and op.operator.elementwise:
         raise NotMappableError(
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"
@@ -100,13 +100,13 @@ def batch_loops(parts: RankRoles) -> tuple[FamilyLoops, ...]:
 
 def einsum_families(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     accelerator: Accelerator,
     *,
     kept: Sequence[str] = (),
 ) -> list[Family]:
     """Return families with every loop order, stationarity and tile size; ``kept`` stays on chip."""
-    parts = roles(space, seen)
+    parts = roles(space, op)
     tiles = tiles_by_rank(space, parts, accelerator)
     orders = np.array(list(permutations(range(3))), dtype=np.int64)
     places = tuple(
@@ -116,17 +116,17 @@ def einsum_families(
     )
     slot = ints(list(SLOTS)).reshape(1, -1, 1, 1, 1)
     loops = FamilyLoops(tuple(tiles), tuple(tiles.values()), places)
-    names = dict.fromkeys((*seen.names, seen.output.name))
+    names = dict.fromkeys((*op.names, op.output.name))
     keeps = tuple(Keep(tensor, BUFFER, slot) for tensor in names if tensor_of(tensor) not in kept)
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
-    branch: Branch = (*batch_loops(parts), loops, *keeps, Do(seen.name, ARRAY, STATIONARITIES[0]))
-    return [Family(space, branch, {}, around, {seen.name: held})]
+    branch: Branch = (*batch_loops(parts), loops, *keeps, Do(op.name, ARRAY, STATIONARITIES[0]))
+    return [Family(space, branch, {}, around, {op.name: held})]
 
 
 def vector_families(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     vector: Vector,
     accelerator: Accelerator,
     *,
@@ -142,8 +142,8 @@ def vector_families(
     ``kept``: tensors that stay on chip around the group. ``overwrites``: the output replaces the
     first input, which is kept.
     """
-    axis = space.axes.get(seen.name)
-    outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
+    axis = space.axes.get(op.name)
+    outer = [rank for rank in op.ranks if rank != axis and rank in op.output.names]
     inner = outer.pop() if outer else None
     array = accelerator.array
     heights = [1]
@@ -151,18 +151,18 @@ def vector_families(
         most = space.sizes[inner]
         heights = [min(rows, most)] if rows else tile_sizes(most, array.rows)
         heights = sorted({*heights, 1})
-    widths = widths_of(space, seen, vector, accelerator)
-    in_place = seen.inputs[0].ranks == seen.output.ranks
-    if {seen.names[0], seen.output.name} & set(kept):
+    widths = widths_of(space, op, vector, accelerator)
+    in_place = op.inputs[0].ranks == op.output.ranks
+    if {op.names[0], op.output.name} & set(kept):
         in_place = overwrites
-    names = [*seen.names] if in_place else [*seen.names, seen.output.name]
+    names = [*op.names] if in_place else [*op.names, op.output.name]
     names = [tensor for tensor in names if tensor_of(tensor) not in kept]
     around = tuple(Keep(tensor) for tensor in kept)
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
     ranks = (*outer, *([inner] if inner else []), *([axis] if axis else []))
     order = tuple(ints(at) for at in range(len(ranks)))
     keeps = tuple(Keep(name, BUFFER, slots) for name in dict.fromkeys(names))
-    aliases = {seen.output.name: seen.names[0]} if in_place else {}
+    aliases = {op.output.name: op.names[0]} if in_place else {}
     single = [ints(1) for _ in outer]
     blocks = [
         [
@@ -178,18 +178,18 @@ def vector_families(
         whole = [ints(space.sizes[behind]) for behind in ranks[at + 1 :]]
         blocks.append([*single[:at], several, *whole])
     every = (FamilyLoops(ranks, tuple(tiles), order) for tiles in blocks)
-    return [Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around) for loops in every]
+    return [Family(space, (loops, *keeps, Do(op.name, SFU)), aliases, around) for loops in every]
 
 
 def widths_of(
-    space: IterationSpace, seen: BoundOperator, vector: Vector, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, vector: Vector, accelerator: Accelerator
 ) -> list[int]:
     """Return the candidate widths of a normalised axis, the whole row first.
 
     A row that is cut needs two passes, one for statistics and one to normalise; a whole row needs
     three.
     """
-    axis = space.axes.get(seen.name)
+    axis = space.axes.get(op.name)
     if not axis:
         return [1]
     cut_widths = tile_sizes(space.sizes[axis], accelerator.array.cols)[-2::-1]

@@ -148,10 +148,10 @@ class GroupSearch:
 
     def map_cheaply(self, limit: float) -> Mapped | None:
         """Return the least costly mapping of at most ``limit`` that a few runs find, if any."""
-        seen = find_cheaper(None, self.sets, self.goal.room, limit)
-        if not seen:
+        cheaper = find_cheaper(None, self.sets, self.goal.room, limit)
+        if not cheaper:
             return None
-        best = replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names))
+        best = replace(cheaper[-1], tree=rename_tree(cheaper[-1].tree, self.names))
         return (replace(self.group, tree=best.tree),), best
 
     def fewest_bytes(self, room: int, limit: float) -> float:

@@ -31,10 +31,10 @@ def fits(space: IterationSpace, group: Group, accelerator: Accelerator) -> bool:
     return fits_memories(family_of(space, group), accelerator, capacity(accelerator))
 
 
-def sliding_ranks(seen: BoundOperator) -> tuple[str, ...]:
+def sliding_ranks(op: BoundOperator) -> tuple[str, ...]:
     """Return the group's ranks of an operator's sliding windows (`window_ranks`)."""
-    inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
-    return tuple(dict.fromkeys(inner)) if is_convolution(seen) else ()
+    inner = (rank for view in op.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
+    return tuple(dict.fromkeys(inner)) if is_convolution(op) else ()
 
 
 def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
@@ -175,7 +175,7 @@ class ProductTrees:
 
 
 def converted_tree(
-    space: IterationSpace, seen: BoundOperator, parts: RankRoles, tiles: Sizes, ahead: int = 0
+    space: IterationSpace, op: BoundOperator, parts: RankRoles, tiles: Sizes, ahead: int = 0
 ) -> Tree:
     """Return the kernel of a product whose operands and result the vector unit converts as a whole.
 
@@ -183,8 +183,8 @@ def converted_tree(
     next operands are converted while the array works.
     """
     by_output = {item.output.name: item for item in space.operators}
-    a, b = (by_output.get(name) for name in seen.names[:2])
-    back = next((item for item in space.operators if seen.output.name in item.names), None)
+    a, b = (by_output.get(name) for name in op.names[:2])
+    back = next((item for item in space.operators if op.output.name in item.names), None)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
 
     def keeps(item: BoundOperator | None, plain: str, slots: int = 1) -> tuple[Keep, ...]:
@@ -195,16 +195,16 @@ def converted_tree(
         return ((Do(item.name, SFU),),) if item else ()
 
     before = 1 + ahead
-    held = keeps(b, seen.names[1], before if across else 1)
-    made = keeps(back, seen.output.name, before)
-    do: Tree = (Do(seen.name, ARRAY, "ws"),)
+    held = keeps(b, op.names[1], before if across else 1)
+    made = keeps(back, op.output.name, before)
+    do: Tree = (Do(op.name, ARRAY, "ws"),)
     heads = tuple(Loop(rank, 1) for rank in parts.g)
     if across and not down:
         inside: Tree = (*across, *held, *made)
         inside = (*inside, Fork((*leaf(b), do, *leaf(back)), ahead=ahead * len(leaf(b))))
         first: tuple[Node, ...] = (Fork((*leaf(a), inside)),) if a else inside
-        return (*heads, *keeps(a, seen.names[0]), *first)
-    moving = (*keeps(a, seen.names[0], before), *made)
+        return (*heads, *keeps(a, op.names[0]), *first)
+    moving = (*keeps(a, op.names[0], before), *made)
     if not down:
         every = (*leaf(a), *leaf(b), do, *leaf(back))
         return (*heads, *across, *held, *moving, Fork(every))
@@ -217,7 +217,7 @@ def converted_tree(
 
 def converted_blocks_tree(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     parts: RankRoles,
     blocks: ConvertedBlocksSpec,
     ahead: int,
@@ -233,16 +233,16 @@ def converted_blocks_tree(
         cut_loops(space, ranks, sizes) for (ranks, _), sizes in zip(sides, tiles, strict=True)
     )
     if not deep:  # an operand that lacks the ranks of loops outside would be converted anew
-        return converted_tree(space, seen, parts, tiles[0] | tiles[1], ahead) if ahead else None
+        return converted_tree(space, op, parts, tiles[0] | tiles[1], ahead) if ahead else None
     by_output = {item.output.name: item for item in space.operators}
-    operands = [(name, by_output.get(name)) for name in seen.names[:2]]
-    back = next((item for item in space.operators if seen.output.name in item.names), None)
+    operands = [(name, by_output.get(name)) for name in op.names[:2]]
+    back = next((item for item in space.operators if op.output.name in item.names), None)
     before = [item for _, item in operands if item is not None]
     names = [name for name, item in operands if item is None]
     names += [name for item in before for name in (*item.names, item.output.name)]
-    made = (*back.names, back.output.name) if back else (seen.output.name,)
+    made = (*back.names, back.output.name) if back else (op.output.name,)
     loads = (Keep(name, slots=1 + ahead) for name in dict.fromkeys(names))
-    leaves = (*((Do(item.name, SFU),) for item in before), (Do(seen.name, ARRAY, "ws"),))
+    leaves = (*((Do(item.name, SFU),) for item in before), (Do(op.name, ARRAY, "ws"),))
     inner: Tree = (*deep, *loads, Fork(leaves, ahead=ahead * len(before)))
     outside = (*(Loop(rank, 1) for rank in parts.g), *across, *down)
     early = ahead * bool(across or down)
@@ -261,11 +261,11 @@ def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Siz
             yield padded
 
 
-def is_convolution(seen: BoundOperator) -> bool:
+def is_convolution(op: BoundOperator) -> bool:
     """Return whether an operator reads sliding windows, 1 x 1 ones included."""
-    return bool(window_ranks(seen.operator))
+    return bool(window_ranks(op.operator))
 
 
-def is_plain(seen: BoundOperator) -> bool:
+def is_plain(op: BoundOperator) -> bool:
     """Return whether each operand of an operator is indexed by its ranks, without windows."""
-    return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)
+    return all(len(dim) == 1 for view in (*op.inputs, op.output) for dim in view.terms)

@@ -48,7 +48,7 @@ def fixed_search(goal: Goal, options: Options) -> TreeSearch:
 
 def _fixed_family(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     accelerator: Accelerator,
     *,
     kept: Sequence[str] = (),
@@ -58,10 +58,10 @@ def _fixed_family(
 
     ``kept`` tensors are around the group.
     """
-    array, ranks = accelerator.systolic, roles(space, seen)
-    names = dict.fromkeys((*seen.names, seen.output.name))
+    array, ranks = accelerator.systolic, roles(space, op)
+    names = dict.fromkeys((*op.names, op.output.name))
     around = tuple(Keep(name) for name in kept)
-    height, group = _FOLDS_HIGH * array.rows, Group(operators=(seen.name,), tree=())
+    height, group = _FOLDS_HIGH * array.rows, Group(operators=(op.name,), tree=())
     while height:
         tree: Tree = (
             *(Loop(rank, 1) for rank in ranks.g),
@@ -69,7 +69,7 @@ def _fixed_family(
             *_cut_loops(space, ranks.k, array.rows),
             *_cut_loops(space, ranks.m, height),
             *(Keep(tensor, slots=2) for tensor in names),
-            Do(seen.name, ARRAY, stationarity),
+            Do(op.name, ARRAY, stationarity),
         )
         totals = evaluate(family_of(space, replace(group, tree=tree)), accelerator)
         need, others_fit = int(totals.buffer_bytes()), bool(totals.fits())
@@ -83,12 +83,12 @@ def _fixed_family(
         height //= 2
     if need <= capacity(accelerator):
         raise NothingFitsError(
-            f"{seen.name}: a fold's sums of one row need more than "
+            f"{op.name}: a fold's sums of one row need more than "
             "array.accumulator.capacity_bytes, or two tiles of its weights more than "
             "memories.*.staging_bytes"
         )
     raise NothingFitsError(
-        f"{seen.name}: a fold's weights and one row need {need} B, the buffer has "
+        f"{op.name}: a fold's weights and one row need {need} B, the buffer has "
         f"{capacity(accelerator)} B"
     )
 

@@ -172,10 +172,10 @@ def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Wor
     """Return the workload of a core's piece; ``sizes``: of the piece by rank."""
     wide = space.widen(sizes)
     operators: list[Operator] = []
-    for seen in space.operators:
-        pairs = zip(seen.operator.ranks, seen.ranks, strict=True)
-        ranks = {own: min(wide[name], seen.operator.ranks[own]) for own, name in pairs}
-        operators.append(replace(seen.operator, ranks=ranks))
+    for op in space.operators:
+        pairs = zip(op.operator.ranks, op.ranks, strict=True)
+        ranks = {own: min(wide[name], op.operator.ranks[own]) for own, name in pairs}
+        operators.append(replace(op.operator, ranks=ranks))
     return Workload(whole.name, tuple(operators), whole.tensors)
 
 
@@ -190,8 +190,8 @@ def _spread_group(
     plain = space_of(whole, replace(group, tree=(), merged={}, padded={}))
     names = {
         own: name
-        for seen in plain.operators
-        for own, name in zip(unit.bound_operator(seen.name).ranks, seen.ranks, strict=True)
+        for op in plain.operators
+        for own, name in zip(unit.bound_operator(op.name).ranks, op.ranks, strict=True)
     }
     if group.padded or rank not in names:
         return None

@@ -91,10 +91,10 @@ class StagedAttention:
         transfers = []
         for name, _ in parts_of(problem):
             moved: dict[tuple[str, str], Ints] = {}
-            seen = problem.space.bound_operator(name)
-            for view in (*seen.inputs, seen.output):
+            op = problem.space.bound_operator(name)
+            for view in (*op.inputs, op.output):
                 if view.name in problem.intermediates:
-                    level = "dram_write" if view is seen.output else "dram_read"
+                    level = "dram_write" if view is op.output else "dram_read"
                     n_bytes = in_bytes(problem.size(view.ranks), view.bits)
                     moved[level, view.name] = ints(n_bytes * (count - resident) // count)
             cycles_by_memory = memory_work(accelerator, problem.workload, moved)

@@ -84,14 +84,14 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
     """Return the group of an operator over windows in as few pieces as fit; None without them."""
     group = Group(operators=(name,), tree=())
     space = space_of(workload, group)
-    seen = space.bound_operator(name)
-    if seen.inputs[0].ranks == seen.output.ranks or name in space.axes:
+    op = space.bound_operator(name)
+    if op.inputs[0].ranks == op.output.ranks or name in space.axes:
         return None
-    rank = seen.output.ranks[0]
+    rank = op.output.ranks[0]
     most = space.sizes[rank]
     while most:
         for slots in (_SLOTS, 1):
-            keeps = [Keep(tensor, slots=slots) for tensor in (*seen.names, seen.output.name)]
+            keeps = [Keep(tensor, slots=slots) for tensor in (*op.names, op.output.name)]
             tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, SFU))
             placed = replace(group, tree=tree)
             if fits(space, placed, accelerator):
@@ -104,9 +104,9 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     """Return the first tree that fits: most rows at once, with whole activations in two slots."""
     array, name = accelerator.systolic, names[0]
     plain = space_of(workload, Group(operators=tuple(names), tree=()))
-    seen = plain.bound_operator(name)
-    parts = roles(plain, seen)
-    down, across = _row_rank(plain, seen, parts), parts.n[-1:]
+    op = plain.bound_operator(name)
+    parts = roles(plain, op)
+    down, across = _row_rank(plain, op, parts), parts.n[-1:]
     padded = {
         rank: -(-plain.sizes[rank] // side) * side
         for ranks, side in ((down, array.rows), (across, array.cols))
@@ -114,12 +114,12 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     }
     group = Group(operators=tuple(names), tree=(), padded=padded)
     space = space_of(workload, group)
-    for nodes in _trees(space, seen, parts, accelerator):
+    for nodes in _trees(space, op, parts, accelerator):
         tree = nodes
         if len(names) > 1:  # in place, over all that the einsum makes
             behind: list[Tree] = [(Do(other, SFU),) for other in names[1:]]
-            own = tuple(node for node in nodes if node != Keep(seen.output.name, slots=_SLOTS))
-            tree = (Keep(seen.output.name), Fork((own, *behind)))
+            own = tuple(node for node in nodes if node != Keep(op.output.name, slots=_SLOTS))
+            tree = (Keep(op.output.name), Fork((own, *behind)))
         placed = replace(group, tree=tree)
         if fits(space, placed, accelerator):
             return placed
@@ -129,24 +129,24 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     )
 
 
-def _row_rank(space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
+def _row_rank(space: IterationSpace, op: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
     """Return the rank along the rows: the channels of one position of a window."""
-    windows = sliding_ranks(seen)
+    windows = sliding_ranks(op)
     found = [rank for rank in parts.k if rank not in windows]
     return tuple(sorted(found, key=lambda rank: -space.sizes[rank])[:1])
 
 
 def _trees(
-    space: IterationSpace, seen: BoundOperator, parts: RankRoles, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, parts: RankRoles, accelerator: Accelerator
 ) -> Iterator[Tree]:
     """Yield trees from the one that holds most to the one that holds least."""
-    array, down, across = accelerator.systolic, _row_rank(space, seen, parts), parts.n[-1:]
+    array, down, across = accelerator.systolic, _row_rank(space, op, parts), parts.n[-1:]
     reduction = [rank for rank in parts.k if rank not in down]
-    moving, weights = seen.names[:2]
-    held_bytes = in_bytes(array.pes, seen.inputs[1].bits)
-    staging = accelerator.staging.get(seen.inputs[1].kind)
+    moving, weights = op.names[:2]
+    held_bytes = in_bytes(array.pes, op.inputs[1].bits)
+    staging = accelerator.staging.get(op.inputs[1].kind)
     slots = _SLOTS if staging is None else max(1, staging // held_bytes)  # that wait for the array
-    most = space.workload.operator(seen.name).macs
+    most = space.workload.operator(op.name).macs
     if array.accumulator is not None and array.accumulator.capacity_bytes is not None:
         most = array.accumulator.capacity_bytes // (
             array.cols * array.accumulator.bytes_per_element
@@ -154,13 +154,13 @@ def _trees(
     strip: Tree = (
         *(Loop(rank, 1) for rank in parts.n if rank not in across),
         *(Loop(rank, min(space.sizes[rank], array.cols)) for rank in across),
-        Keep(seen.output.name, slots=_SLOTS),
+        Keep(op.output.name, slots=_SLOTS),
     )
     folds: Tree = (
         *(Loop(rank, min(space.sizes[rank], array.rows)) for rank in down),
         *(Loop(rank, 1) for rank in reduction),
     )
-    held, end = Keep(weights, slots=slots), Do(seen.name, ARRAY, "ws")
+    held, end = Keep(weights, slots=slots), Do(op.name, ARRAY, "ws")
     while most:
         rows: Tree = (*(Loop(rank, 1) for rank in parts.g), *_pieces(space, parts.m, most))
         for n in (_SLOTS, 1):

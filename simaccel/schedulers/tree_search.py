@@ -96,15 +96,15 @@ class TreeSearch:
             merged = by_rows or mergeable(workload, [name])
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
-        seen = space.bound_operator(name)
+        op = space.bound_operator(name)
 
         def families(space: IterationSpace) -> Iterator[list[Family]]:
             if not isinstance(operator, Vector):
-                yield self.einsum_trees(space, seen, self.accelerator, kept=kept)
+                yield self.einsum_trees(space, op, self.accelerator, kept=kept)
                 return
             yield vector_families(
                 space,
-                seen,
+                op,
                 operator,
                 self.accelerator,
                 rows=self.rows,

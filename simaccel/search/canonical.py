@@ -34,17 +34,17 @@ def rename_tree(tree: Tree, names: Names) -> Tree:
 def names_of(operators: Sequence[BoundOperator]) -> NameList:
     """Return the names of operators, of their tensors, and of ranks in the order of use."""
     found: dict[tuple[str, str], None] = {}
-    for seen in operators:
-        tensors = [("tensor", name) for name, _ in seen.uses]
-        ranks = (("rank", rank) for rank in _used_ranks(seen))
-        found |= dict.fromkeys([("operator", seen.name), *tensors, *ranks])
+    for op in operators:
+        tensors = [("tensor", name) for name, _ in op.uses]
+        ranks = (("rank", rank) for rank in _used_ranks(op))
+        found |= dict.fromkeys([("operator", op.name), *tensors, *ranks])
     return list(found)
 
 
-def _used_ranks(seen: BoundOperator) -> list[str]:
+def _used_ranks(op: BoundOperator) -> list[str]:
     """Return the ranks of an operator as its tensors have them, then those that none has."""
-    terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
-    return list(dict.fromkeys((*terms, *seen.ranks)))
+    terms = (rank for _, view in op.uses for dim in view.terms for rank, _ in dim)
+    return list(dict.fromkeys((*terms, *op.ranks)))
 
 
 def key_of(space: IterationSpace, kept: Sequence[str]) -> object:
@@ -59,7 +59,7 @@ def key_of(space: IterationSpace, kept: Sequence[str]) -> object:
 
 def _key(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     kept: Sequence[str],
     number: Mapping[str, int],
     tensor: Mapping[str, int],
@@ -73,10 +73,10 @@ def _key(
             tensor_of(name) in kept,
             view.kind == SHARED,
         )
-        for name, view in seen.uses
+        for name, view in op.uses
     )
-    kind = getattr(seen.operator, "kind", "einsum")
-    axes = tuple(number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows))
-    visible = getattr(seen.operator, "visible", None)
+    kind = getattr(op.operator, "kind", "einsum")
+    axes = tuple(number.get(ranks.get(op.name, "")) for ranks in (space.axes, space.rows))
+    visible = getattr(op.operator, "visible", None)
     masked = visible and (visible.before, visible.window)
     return kind, views, axes, masked

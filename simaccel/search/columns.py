@@ -49,6 +49,8 @@ def narrow(column: Column) -> Column:
 
 
 class _Owner(Protocol):
+    """A set of candidates that stores its columns."""
+
     kept_columns: Columns | None
 
 

@@ -106,8 +106,8 @@ def parallel_ranks(space: IterationSpace) -> Iterator[str]:
     """Yield the ranks that all operators of a group have and that can be cut over cores."""
     for rank, size in space.sizes.items():
         every = all(
-            any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
-            for seen in space.operators
+            any(rank in dict(space.derived.get(own, ((own, 1),))) for own in op.ranks)
+            for op in space.operators
         )
         if every and size > 1 and not any(piece_faults(rank, space)):
             yield rank
@@ -163,13 +163,13 @@ class CutBounds:
     """Lower bounds of the cycles of a cut: by the MACs of a piece, or by the bytes of all."""
 
     def __init__(self, space: IterationSpace, accelerator: Accelerator) -> None:
-        names = [seen.name for seen in space.operators]
+        names = [op.name for op in space.operators]
         self.space, self.accelerator = space, accelerator
         self.alone: Workload = space.workload.select_operators(names)
         self.macs = native_macs(self.alone, accelerator)
         self.read, self.written = read_bytes(space), written_bytes(space)
         self.moving = {
-            view.name: space.moves(view) for seen in space.operators for _, view in seen.uses
+            view.name: space.moves(view) for op in space.operators for _, view in op.uses
         }
 
     def floor_of(self, cut: CoreCut | None) -> int:

@@ -206,8 +206,8 @@ def _plain_group(workload: Workload, group: Group) -> Group:
         return group
     space = space_of(workload, group)
     movers: dict[str, set[str]] = {}
-    for seen in space.operators:
-        for use, view in seen.uses:
+    for op in space.operators:
+        for use, view in op.uses:
             movers.setdefault(use, set()).update(space.moves(view))
     return replace(group, tree=_plain_tree(group.tree, dict(space.sizes), set(), movers))
 

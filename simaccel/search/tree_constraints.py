@@ -188,11 +188,11 @@ class TreeConstraints:
                 ordered = ordered & ((first < second) | ~is_first | ~is_second)
         return ordered
 
-    def _folds(self, seen: BoundOperator, stationarity: Stationarity) -> bool:
+    def _folds(self, op: BoundOperator, stationarity: Stationarity) -> bool:
         """Return whether a stationarity has the ranks of the constraints on rows and columns."""
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
-            mine = [rank for rank, own in seen.parts.items() if own == part]
-            ranks = [one for one in self.sides.get(level, ()) if _has_rank(seen.ranks, one)]
+            mine = [rank for rank, own in op.parts.items() if own == part]
+            ranks = [one for one in self.sides.get(level, ()) if _has_rank(op.ranks, one)]
             if any(not _has_rank(mine, one) for one in ranks):
                 return False
         return True

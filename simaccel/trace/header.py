@@ -90,7 +90,7 @@ class RunRecord:
         """Parse the workload of the run.
 
         Older files have only the document that it was built from, so it is built again. If the
-        file has a mapping, the fingerprints have to agree.
+        file has a mapping, the fingerprints have to agree (else ``TraceError``).
         """
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
 

@@ -267,7 +267,7 @@ class TraceWriter:
         """Write a segment: the rows from ``first_row`` on happen ``times`` more times.
 
         The i-th repetition is ``i * period_cycles`` later. Segments nest: those written since
-        ``first_row`` are part of the repeated rows.
+        ``first_row`` are part of the repeated rows (ValueError: they begin before it).
         """
         end_row = self.position()
         if first_row == end_row or times == 0:

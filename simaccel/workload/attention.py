@@ -98,7 +98,12 @@ def attention_model(
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return a model of the catalogue as a workload, of the scope `la`, `block` or `model`."""
+    """Return a model of the catalogue as a workload, of the scope `la`, `block` or `model`.
+
+    Raises:
+        InputError: no such model or scope, or a size is out of range.
+
+    """
     try:
         model = find_model(name)
     except InputError as error:
@@ -133,6 +138,10 @@ def attention(
 
     The scope 'model' is the block with `repeat` = layers. Element sizes are in bytes, with
     `bytes_by_tensor` for those that differ.
+
+    Raises:
+        InputError: all faults of scope, sizes and element sizes.
+
     """
     own_sizes: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
     kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS

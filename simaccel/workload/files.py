@@ -238,6 +238,10 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     """Return the workload of a document: a file's content, or a workload's `parameters`.
 
     Also of a trace's document, which has all operators besides the parameters.
+
+    Raises:
+        InputError: all faults of the document, with ``source`` as their file.
+
     """
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])

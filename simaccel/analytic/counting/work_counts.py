@@ -72,54 +72,51 @@ class WorkCounter:
         """The ranks of the group."""
         return self.family.space
 
-    def leaf(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
+    def leaf(self, path: TreePath, cuts: PathCuts, op: BoundOperator) -> None:
         """Count the work of an operator on all its blocks."""
-        if isinstance(seen.operator, Vector):
-            self._vector(path, cuts, seen, seen.operator)
+        if isinstance(op.operator, Vector):
+            self._vector(path, cuts, op, op.operator)
             return
-        macs, pace = elements_of(cuts, seen.ranks), self.units.pace(self.accelerator, path, seen)
+        macs, pace = elements_of(cuts, op.ranks), self.units.pace(self.accelerator, path, op)
         self.found.macs = self.found.macs + macs
         self.found.native_macs = self.found.native_macs + macs * pace.numerator
         if path.leaf.unit == MAC:
-            self._steps(cuts, seen, pace.numerator)
+            self._steps(cuts, op, pace.numerator)
         else:
-            self._folds(path, cuts, seen)
+            self._folds(path, cuts, op)
 
-    def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
-        axis, steps = self.space.cut_axis(seen.name), VECTORS[vector.kind].steps
+    def _vector(self, path: TreePath, cuts: PathCuts, op: BoundOperator, vector: Vector) -> None:
+        axis, steps = self.space.cut_axis(op.name), VECTORS[vector.kind].steps
         pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not any_true(pieces > 1):
-            self._pass(path, cuts, seen, steps["whole"])
+            self._pass(path, cuts, op, steps["whole"])
         elif any_true(own_axis(self.family, path, cuts, len(path.entries))):
-            self._pass(path, cuts, seen, steps["statistics"])
-            self._pass(path, cuts, seen, steps["normalise"])
+            self._pass(path, cuts, op, steps["statistics"])
+            self._pass(path, cuts, op, steps["normalise"])
         else:
-            self._pass(path, cuts, seen, steps["online"])
+            self._pass(path, cuts, op, steps["online"])
             around = PathCuts(self.space, _path_outside(path, cuts, axis or ""))
             for operator in self.space.operators:
-                if (
-                    seen.output.name in {v.name for v in operator.inputs}
-                    and axis in operator.reduced
-                ):
+                if op.output.name in {v.name for v in operator.inputs} and axis in operator.reduced:
                     was = self.found.busy[SFU]
                     self._correct(cuts, operator, steps["rescale"])
                     self._correct(cuts, operator, steps["rescale"], frozenset({axis or ""}), -1)
-                    self.found.add_serial_cycles(seen.name, self.found.busy[SFU] - was)
+                    self.found.add_serial_cycles(op.name, self.found.busy[SFU] - was)
                     self._correct(around, operator, steps["divide"])
 
-    def _pass(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, step: VectorStep) -> None:
-        names = self.units.names(path, seen)
-        for level, position, cost in self.units.vector_bytes(path, seen, step):
-            self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
-        for name, cost in self.units.vector_cycles(path, seen, step).items():
-            cycles = over_pieces(cuts, seen.ranks, cost)
+    def _pass(self, path: TreePath, cuts: PathCuts, op: BoundOperator, step: VectorStep) -> None:
+        names = self.units.names(path, op)
+        for level, position, cost in self.units.vector_bytes(path, op, step):
+            self.found.move(level, names[position], over_pieces(cuts, op.ranks, cost))
+        for name, cost in self.units.vector_cycles(path, op, step).items():
+            cycles = over_pieces(cuts, op.ranks, cost)
             self.found.work(name, cycles)
             if name == SFU:
-                self.found.add_serial_cycles(seen.name, cycles)
-        work, elements = self.units.cost(step), elements_of(cuts, seen.ranks)
+                self.found.add_serial_cycles(op.name, cycles)
+        work, elements = self.units.cost(step), elements_of(cuts, op.ranks)
         self.found.elements = self.found.elements + work.passes * elements
         if work.row_passes:
-            rows = over_pieces(cuts, seen.ranks, lambda sizes: self.units.rows(seen, sizes))
+            rows = over_pieces(cuts, op.ranks, lambda sizes: self.units.rows(op, sizes))
             self.found.elements = self.found.elements + work.row_passes * rows
 
     def _correct(
@@ -142,20 +139,20 @@ class WorkCounter:
         for unit, cost in self.units.correction_cycles(view, step).items():
             self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
 
-    def _folds(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
+    def _folds(self, path: TreePath, cuts: PathCuts, op: BoundOperator) -> None:
         """Count the folds of a systolic array; the first step of a reduction begins the sums."""
-        names = self.units.names(path, seen)
+        names = self.units.names(path, op)
         upto = next(
             (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Spread)),
             len(cuts.entries),
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
-        adding: list[Blocks] = list(blocks_of(cuts, seen.ranks, upto=upto))
+        adding: list[Blocks] = list(blocks_of(cuts, op.ranks, upto=upto))
         for count, sizes in adding:
-            self._hold_sums(path, cuts, seen, count, matmul_of(seen, sizes))
+            self._hold_sums(path, cuts, op, count, matmul_of(op, sizes))
         starting: list[Blocks] = []
-        if begins_sums(cuts, seen):
-            starting += blocks_of(cuts, seen.ranks, seen.reduced, upto)
+        if begins_sums(cuts, op):
+            starting += blocks_of(cuts, op.ranks, op.reduced, upto)
             more = [(-count, sizes) for count, sizes in starting]
             adding = [] if _are_all(adding, starting) else [*adding, *more]
         parts = [
@@ -169,7 +166,7 @@ class WorkCounter:
             FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
         ]
         totals = select_figures(self.units.stationarity_index(path), sums)
-        self.found.add_serial_cycles(seen.name, totals["cycles"])
+        self.found.add_serial_cycles(op.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
         for level, position, what in (*_MOVED, *held):
@@ -194,19 +191,19 @@ class WorkCounter:
             yield ints(1), list(map(FoldFigures, sums))
 
     def _hold_sums(
-        self, path: TreePath, cuts: PathCuts, seen: BoundOperator, count: Ints, shape: Shape
+        self, path: TreePath, cuts: PathCuts, op: BoundOperator, count: Ints, shape: Shape
     ) -> None:
         """Reserve the accumulator for the sums of a block (g, m, k, n), if there is a block."""
         if self.accelerator.systolic.accumulator is None:
             return
-        pace = self.units.pace(self.accelerator, path, seen)
+        pace = self.units.pace(self.accelerator, path, op)
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         need = partial(need, diagonal=path.leaf.diagonal)
         which = self.units.stationarity_index(path)
         held = select(which, by_stationarity(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
-    def _steps(self, cuts: PathCuts, seen: BoundOperator, pace: int) -> None:
+    def _steps(self, cuts: PathCuts, op: BoundOperator, pace: int) -> None:
         """Count the cycles of PEs with memories; a part takes as long as its first PE."""
         steps = ints(pace)
         for rank in self.space.sizes:
@@ -217,19 +214,19 @@ class WorkCounter:
                 isinstance(e, Spread) and e.level in ("vectors", "lanes") and e.rank == rank
                 for e in cuts.entries
             )
-            each = rank in seen.ranks and not laned
+            each = rank in op.ranks and not laned
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
         self.found.work(ARRAY, steps)
-        self.found.add_serial_cycles(seen.name, steps)
+        self.found.add_serial_cycles(op.name, steps)
 
 
 def serial_cycles(units: UnitCosts, path: TreePath, cuts: PathCuts) -> Ints:
     """Return the cycles of an operator's blocks, one after the other, under these cuts."""
-    seen, counts = units.family.space.bound_operator(path.leaf.operator), FamilyCounts()
-    if next(blocks_of(cuts, seen.ranks), None) is None:
+    op, counts = units.family.space.bound_operator(path.leaf.operator), FamilyCounts()
+    if next(blocks_of(cuts, op.ranks), None) is None:
         return ints(0)
-    WorkCounter(units.family, units.accelerator, units, counts).leaf(path, cuts, seen)
-    return counts.chains[seen.name]
+    WorkCounter(units.family, units.accelerator, units, counts).leaf(path, cuts, op)
+    return counts.chains[op.name]
 
 
 def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
@@ -270,10 +267,10 @@ def count(units: UnitCosts) -> FamilyCounts:
     tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths():
-        seen, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
-        for position in range(len(seen.uses)):
-            tiles.count_operand(path, cuts, seen, position)
-        work.leaf(path, cuts, seen)
+        op, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
+        for position in range(len(op.uses)):
+            tiles.count_operand(path, cuts, op, position)
+        work.leaf(path, cuts, op)
     return found
 
 
@@ -288,7 +285,7 @@ def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
     for path in family.paths():
         if operator not in (None, path.leaf.operator):
             continue
-        seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
-        for position in range(len(seen.uses)):
-            tiles.count_operand(path, cuts, seen, position)
+        op, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
+        for position in range(len(op.uses)):
+            tiles.count_operand(path, cuts, op, position)
     return counts

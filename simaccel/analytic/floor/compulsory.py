@@ -46,8 +46,8 @@ def read_bytes(space: IterationSpace) -> dict[str, int]:
     """Return the bytes of each tensor that a group reads from outside."""
     sizes = space.widen(space.sizes)
     found: dict[str, int] = {}
-    for seen in space.operators:
-        for view in seen.inputs:
+    for op in space.operators:
+        for view in op.inputs:
             if view.name not in space.made:
                 elements = math.prod(positions(dim, sizes) for dim in view.terms)
                 n_bytes = in_bytes(elements, view.bits)

@@ -108,23 +108,23 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
     inputs = [*inputs, *[None] * 8]
     heads = int(attribute_of(node, "num_heads", 0))
     shared = int(attribute_of(node, "kv_num_heads", heads))
-    asked, value, past = inputs[0], inputs[2], inputs[_PAST[node.op_type]]
-    if asked is None or len(asked) < 3 or not heads:  # noqa: PLR2004 - batch, tokens, columns
+    query, value, past = inputs[0], inputs[2], inputs[_PAST[node.op_type]]
+    if query is None or len(query) < 3 or not heads:  # noqa: PLR2004 - batch, tokens, columns
         return []
-    batch, tokens = asked[:2]
-    new, size, columns = tokens, asked[-1] // heads, asked[-1]
+    batch, tokens = query[:2]
+    new, size, columns = tokens, query[-1] // heads, query[-1]
     if node.op_type in {"Attention", "QAttention"}:
         sizes = attribute_of(node, "qkv_hidden_sizes") or [(inputs[1] or (0,))[-1] // 3] * 3
         return [(batch, tokens, int(sizes[2]))]
     if node.op_type == "GroupQueryAttention":
         if inputs[1] is None:
-            size = asked[-1] // (heads + 2 * shared)
+            size = query[-1] // (heads + 2 * shared)
             columns = heads * size
     elif value is not None:
         new = value[1] if len(value) == 3 else value[2]  # noqa: PLR2004 - or heads before tokens
         columns = value[2] if len(value) == 3 else heads * value[3]  # noqa: PLR2004
     else:
-        packed = inputs[1] or asked
+        packed = inputs[1] or query
         new, size, columns = packed[1], packed[-1], heads * packed[-1]
     kept = None if past is not None else (batch, shared, new, columns // heads)
     keys = None if past is not None else (batch, shared, new, size)

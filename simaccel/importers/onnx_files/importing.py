@@ -110,6 +110,8 @@ def _load(
 
 @dataclass
 class _Importer:
+    """Conversion of a graph's nodes, in order, to operators of a workload."""
+
     network: OnnxGraph
     building: WorkloadBuilder
     ways: dict[int, list[int]] = field(default_factory=dict)

@@ -112,6 +112,8 @@ class _Sheet:
 
 @dataclass(frozen=True)
 class _CsvRow:
+    """A row of a CSV file, with its line number."""
+
     line: int
     cells: list[str]
 
@@ -169,7 +171,12 @@ def load_estimates(path: str | Path) -> dict[str, float]:
 
 
 def read_topology(path: str | Path) -> _Topology:
-    """Read the layers, their expected cycles, and the account of all other cells."""
+    """Read the layers, their expected cycles, and the account of all other cells.
+
+    Raises:
+        InputError: all faulty cells, or there is no layer.
+
+    """
     header, *rows = _rows(str(path))
     require_at_most(str(path), "layers", len(rows), MAX_OPERATORS, "layers")
     sheet = _sheet(str(path), header, rows)

@@ -174,9 +174,10 @@ class Exchange:
 def choose_order(
     exchanges: Sequence[Exchange], pod: ChipPod, times: Callable[[str], int]
 ) -> tuple[tuple[int, ...], list[tuple[Exchange, tuple[str, str]]]]:
-    """Return the order of dimensions in which collectives take least, and those that fit none.
+    """Return the order of dimensions with the fewest cycles of collectives, and those without one.
 
-    Each of these with its digits and what is allowed. ``times``: how often an operator runs.
+    The latter, (exchange, (digits, allowed)), span parts of no dimension in any order; then the
+    order is the pod's first. ``times``: runs of an operator.
     """
     collectives = [exchange for exchange in exchanges if not exchange.is_message]
     costs = dict[tuple[int, ...], int]()

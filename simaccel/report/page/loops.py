@@ -129,6 +129,7 @@ class Work:
         """Return busy cycle ``n`` of a site, counted from 0: (cycle, row's start, row's end).
 
         Whole repetitions are skipped by division, so the work grows with the stored rows.
+        IndexError: the site has fewer busy cycles.
         """
         stretches, at = self._stretches, 0
         while True:

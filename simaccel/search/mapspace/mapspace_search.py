@@ -83,10 +83,10 @@ def search_mapspace(
     started = time.monotonic()
     stages = [*dict.fromkeys(_stages(problem.spaces, effort))]  # the smaller ones inside first
     done: dict[tuple[EinsumMapspace, ...], _Standing] = {}
-    seen = _Seen()
+    tally = _Tally()
     before: list[MapspaceResult] = []
     for number, spaces in enumerate(stages):
-        standing = _Standing(replace(problem, spaces=spaces), effort, seen)
+        standing = _Standing(replace(problem, spaces=spaces), effort, tally)
         if effort.budget_seconds is not None:
             standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
         standing.watch = _part(watch, number, len(stages))
@@ -94,7 +94,7 @@ def search_mapspace(
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
-        before.append(standing.result(seen))
+        before.append(standing.result(tally))
     return replace(before[-1], inside=tuple(before[:-1]))
 
 
@@ -158,7 +158,7 @@ def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
 
 
 @dataclass
-class _Seen:
+class _Tally:
     """The mappings that all stages so far went through."""
 
     gone: int = 0
@@ -174,7 +174,7 @@ class _Standing:
 
     problem: MapspaceProblem
     effort: Effort
-    seen: _Seen
+    tally: _Tally
     watch: Watch = lambda _done, _note: None
     until: float = float("inf")
     best: Score = _WORST
@@ -218,17 +218,17 @@ class _Standing:
         for tiling, at, value in outcome.steps:
             if value < self.best[0]:
                 self.improved = self.tilings + tiling
-            if value < self.seen.best:
-                self.seen.best = value
-                self.seen.curve.append((self.seen.valid + at, value))
+            if value < self.tally.best:
+                self.tally.best = value
+                self.tally.curve.append((self.tally.valid + at, value))
         if outcome.found is not None:
             if outcome.found.best < self.best:
                 self.best, self.space = outcome.found.best, outcome.space
             elite = self.elite.get(outcome.space)
             self.elite[outcome.space] = outcome.found.join(elite)
-        for seen in (self, self.seen):
-            seen.gone += outcome.gone
-            seen.valid += outcome.valid
+        for tally in (self, self.tally):
+            tally.gone += outcome.gone
+            tally.valid += outcome.valid
         self.drawn += outcome.drawn
         self.tilings += outcome.tilings
         self._judge()
@@ -248,14 +248,14 @@ class _Standing:
         return self.tilings - self.improved if self.valid else self.drawn // 10
 
     def _tell(self) -> None:
-        effort, spent = self.effort, max(time.monotonic() - self.seen.started, 1e-9)
+        effort, spent = self.effort, max(time.monotonic() - self.tally.started, 1e-9)
         done = self.gone / self.size if self.small else self._idle() / effort.patience
         if effort.budget_seconds is not None:
             done = max(done, spent / effort.budget_seconds)
-        note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.aim} "
+        note = f"{self.tally.gone / spent:,.0f} mappings/s, best {effort.aim} "
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
-    def result(self, seen: _Seen) -> MapspaceResult:
+    def result(self, tally: _Tally) -> MapspaceResult:
         """Return the result."""
         elite, good = self.elite.get(self.space), None
         if elite is not None:
@@ -266,9 +266,9 @@ class _Standing:
             good=good,
             score=self.best[0],
             size=self.size,
-            gone=seen.gone,
-            valid=seen.valid,
+            gone=tally.gone,
+            valid=tally.valid,
             complete=self.ended == "all seen",
             ended=self.ended or "all seen",
-            curve=tuple(seen.curve),
+            curve=tuple(tally.curve),
         )

@@ -79,10 +79,10 @@ def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[
     return np.moveaxis(last[..., which], -1, 0)
 
 
-def roles_of(seen: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
+def roles_of(op: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
     """Yield the index of each operand's role with its name in the tree and its view."""
-    for position, use in enumerate(seen.uses):
-        yield (position if position < len(seen.inputs) else INPUTS), use
+    for position, use in enumerate(op.uses):
+        yield (position if position < len(op.inputs) else INPUTS), use
 
 
 def family_of_candidates(
@@ -99,7 +99,7 @@ def family_of_candidates(
     at each temporal level, by (rank, candidate, order); by default those of ``candidates``.
     """
     tiles = candidates.tiles(list(space.sizes.values()))
-    seen = space.operators[0]
+    op = space.operators[0]
     names = list(space.sizes)
     branch: list[Entry | Do] = []
     for at, level in enumerate(hierarchy.levels):
@@ -110,9 +110,7 @@ def family_of_candidates(
         index = hierarchy.temporal.index(at)
         if index:
             kept = candidates.keeps[:, index].T
-            branch += _family_keeps(
-                seen, level.name, kept if slots is None else kept * slots[index]
-            )
+            branch += _family_keeps(op, level.name, kept if slots is None else kept * slots[index])
         if index == 0 or leaf.unit != ARRAY:
             at_level = _places(candidates.orders[:, index]) if places is None else places[index]
             branch += _loops(names, tiles[at], tiles[at + 1], at_level)
@@ -136,10 +134,10 @@ def _fans(
 
 
 def _family_keeps(
-    seen: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
+    op: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
 ) -> Iterator[Keep[Ints]]:
     kept: dict[str, Ints] = {}
-    for role, (name, _) in roles_of(seen):
+    for role, (name, _) in roles_of(op):
         kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
     for name, here in kept.items():
         if np.any(here):

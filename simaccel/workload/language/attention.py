@@ -163,7 +163,7 @@ def add_cross(graph: Graph, normed: str) -> str:
     keys, values = (
         part(graph.tensor(f"{prefix}cross.{name}", "cache"), "bmgd") for name in ("K", "V")
     )
-    asked, scores, shares, seen = (
+    query, scores, shares, attended = (
         part(f"{prefix}cross.{name}", ranks)
         for name, ranks in (
             ("Q", queries),
@@ -173,9 +173,9 @@ def add_cross(graph: Graph, normed: str) -> str:
         )
     )
     weights = part(graph.weight("Wcross.q"), f"e{heads}d")
-    graph.einsum("cross.Q", (part(normed, "bne"), weights), asked)
-    graph.einsum("cross.L", (asked, keys), scores)
+    graph.einsum("cross.Q", (part(normed, "bne"), weights), query)
+    graph.einsum("cross.L", (query, keys), scores)
     graph.vector("cross.softmax", "softmax", (scores,), shares, axis="m", scale=model.scale)
-    graph.einsum("cross.A", (shares, values), seen)
+    graph.einsum("cross.A", (shares, values), attended)
     weights = part(graph.weight("Wcross.o"), f"{heads}de")
-    return graph.einsum("cross.O", (seen, weights), part(f"{prefix}cross.Y", "bne"))
+    return graph.einsum("cross.O", (attended, weights), part(f"{prefix}cross.Y", "bne"))

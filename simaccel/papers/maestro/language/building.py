@@ -42,6 +42,8 @@ def build(tree: _Tree, text: str) -> Description:
 
 @dataclass(frozen=True)
 class _Comment:
+    """A comment with its offset in the text and its line number."""
+
     start: int
     line: int
     text: str
