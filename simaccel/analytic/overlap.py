@@ -126,7 +126,7 @@ class _EarliestEnds:
 
 
 def _unit(group: PlacedGroup) -> str:
-    """Return the unit whose first and last commands delimit a group's execution."""
+    """Return the unit whose first and last commands begin and end a group's execution."""
     return ARRAY if int(group.totals.path[ARRAY]) else SFU
 
 

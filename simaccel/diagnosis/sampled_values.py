@@ -240,7 +240,7 @@ def written_views(body: Sequence[Node]) -> set[str]:
 
 
 def widen(body: Sequence[OperatorNode], span: Span, rank: str, made: Collection[str]) -> Span:
-    """Return a span of a rank, and all that is made with it, of tensors that are ``made`` here."""
+    """Return a span of a rank, widened to whole commands and whole tiles of ``made`` tensors."""
     while True:
         low, high = span
         for first, end in _pieces(body, 0, rank, span, made):
@@ -253,7 +253,7 @@ def widen(body: Sequence[OperatorNode], span: Span, rank: str, made: Collection[
 def _pieces(
     body: Sequence[Node], at: int, rank: str, span: Span, made: Collection[str]
 ) -> Iterator[Span]:
-    """Yield what the commands and tiles that share positions with a span have of a rank."""
+    """Yield the spans of commands and tiles that share positions of a rank with a span."""
     for node in body:
         pieces: list[Span] = []
         starts = [at]
@@ -318,7 +318,7 @@ def _extent(body: tuple[Node, ...], rank: str) -> int:
 
 
 def work(body: Sequence[Node], at: Map[str, int], spans: Map[str, Span], least: int = 0) -> int:
-    """Return the MACs, and elements of vector operators, of the part: ``least`` a command."""
+    """Return MACs plus vector elements of the sampled iterations, at least ``least`` a command."""
     total = 0
     for node in body:
         if isinstance(node, Compute):

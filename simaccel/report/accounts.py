@@ -78,7 +78,7 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
         "none_below": scale * account.none_below or None,
         "gap": account.gap,
         "ended": account.ended,
-        "how_good": account.says,
+        "how_good": account.gap_text,
         "convergence": convergence_json(account.curve, scale),
     }
 

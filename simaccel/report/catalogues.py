@@ -185,7 +185,7 @@ def import_lines(imported: ImportedWorkload) -> list[str]:
 
 
 def import_line(imported: ImportedWorkload) -> str:
-    """Return a line with the parts of an imported model that a run omits."""
+    """Return a line with the parts of an imported model that a run leaves out."""
     found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]

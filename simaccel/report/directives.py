@@ -241,7 +241,7 @@ def _limits(found: DirectedDesigns) -> dict[str, float | None]:
 
 
 def _on_machine(best: BestDesign, text: Callable[[Design, int], str]) -> str:
-    """Write what the machine makes of a design, if it runs."""
+    """Return the machine's figure of a design as text; a dash if it does not run."""
     return "-" if best.machine_cycles is None else text(best.design, best.machine_cycles)
 
 

@@ -108,7 +108,7 @@ def _copies_lines(result: ExperimentResult) -> Iterator[str]:
 
 
 def _exchanges_text(result: ExperimentResult) -> str:
-    """Return what of all chips is run, and what they exchange."""
+    """Return which of the chips are run, and what they exchange."""
     pod, sent = result.pod, bytes_text(sent_bytes(result))
     times: Counter[str] = Counter()
     for exchange in pod.exchanges:
@@ -141,7 +141,7 @@ def _cuts_text(result: ExperimentResult) -> str:
 
 
 def _repeated_text(result: ExperimentResult) -> str:
-    """Return how much more than the workload all chips do, as some of them do the same."""
+    """Return the work of all chips relative to the workload's, where some repeat the same work."""
     work, chips = result.workload, len(result.pod.places[0])
     done = needed = 0
     for name, cuts in result.pod.cuts.items():

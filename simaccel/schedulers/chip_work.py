@@ -36,9 +36,9 @@ class ChipWork:
     known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
 
     def cycles(self, spreads: Spreads) -> Fraction:
-        """Return a lower bound: of each operator what is longest of MACs, vector work and bytes.
+        """Return a lower bound of the cycles: the sum over operators, times their `slowdowns`.
 
-        Times the `slowdowns`.
+        An operator takes the longest of its MACs, vector work and bytes.
         """
         cycles = (self.operator_cycles(name, cuts) for name, cuts in spreads.items())
         return sum(cycles, Fraction())

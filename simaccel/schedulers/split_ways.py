@@ -329,7 +329,7 @@ def degrees_of_chips(count: int, *, with_experts: bool) -> Iterator[ParallelDegr
 def group_splits(
     ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
 ) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits in which as many parts of a batch as its tokens are in are on chips."""
+    """Yield splits by degrees that cut the batch into as many parts as its tokens have groups."""
     workload = ways[count].workload
     parts = parts_of(workload.parameters["experts"])
     for degrees in degrees_of_chips(count, with_experts=True):

@@ -108,7 +108,7 @@ def _fastest(
     _parameters: str,
     slowdowns: tuple[tuple[str, Fraction], ...],
 ) -> LegalSplit:
-    """Return the same; workloads with other parameters are equal, but their pods aren't."""
+    """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
     reasons = dict[str, str]()
     possible = list[_Candidate[LegalSplit]]()
     for workload in workloads:
@@ -128,7 +128,7 @@ def _fastest(
 
 
 def _fastest_of(possible: Iterable[_Candidate[_Found]]) -> _Found:
-    """Return what costs least of what is legal, the first of equals.
+    """Return the legal split with the least cost, the first of equals.
 
     Candidates are tried in the order of what chips have to do without collectives, the least first,
     until that alone takes longer than the best.

@@ -84,7 +84,7 @@ class SearchAccount:
         return f"{space}, one product at a time" if self.by_product else space
 
     @property
-    def says(self) -> str:
+    def gap_text(self) -> str:
         """Optimality gap of the chosen candidate in words, or the reason why it is unknown."""
         if self.left_out:
             return f"left out: {self.left_out}"

@@ -96,7 +96,7 @@ def forecast(
 
 
 def forecasts(point: Point) -> list[tuple[str, SearchForecast]]:
-    """Return a point's forecast with an empty name; those of a pipeline's stages with their names.
+    """Return (name, forecast) of a point, with an empty name, or of each stage of a pipeline.
 
     Raises:
         SimaccelError: as of ``forecast`` and ``plan_pipeline``.

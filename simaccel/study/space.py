@@ -346,7 +346,7 @@ def require_degrees(point: Point) -> None:
     """Refuse degrees of parallelism that don't match chips, layers and batch.
 
     Raises:
-        InputError: says why.
+        InputError: the degree, and what chips, layers or batch allow.
 
     """
     degrees, micro_batches = [getattr(point.options, name) for name in DEGREES], point.micro_batches

@@ -40,7 +40,7 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
     document = _document(workload)
     field = _layers_field(document)
     windows, dense = map(list, zip(*kinds_of_layers(workload, first, count), strict=True))
-    kinds = {"windows": windows, "dense": dense}
+    kinds: dict[str, object] = {"windows": windows, "dense": dense}
     kinds |= {} if any(dense) else {"dense_ff": 0}
     whole = parse_workload({**document, field: count, **kinds})
     names = [operator.name for operator in whole.operators]

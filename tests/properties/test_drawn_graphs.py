@@ -283,7 +283,7 @@ def test_what_is_left_out_is_told() -> None:
     make_mapping(CASES["a border in between"][1], EDGE, "best", Options(on_account=accounts.append))
     (left,) = [one for one in accounts if one.left_out]
     assert left.operators == ("A", "B")
-    assert left.says == "left out: A sees another box of A.O"
+    assert left.gap_text == "left out: A sees another box of A.O"
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])

@@ -77,7 +77,7 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
             mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
             prices.append(_run(workload, mapping, on))
     cycles, (account,) = _searched(workload, "flex", on=on)
-    assert account.says == "optimal of all its tile sizes and orders"
+    assert account.gap_text == "optimal of all its tile sizes and orders"
     assert account.gap == 0
     assert cycles == account.value <= min(prices)
     assert account.left <= min(prices)
@@ -89,7 +89,7 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
     """A rank of 33 is searched in a few sizes: optimal in the grid only."""
     _, (account,) = _searched(gemm(m=33, k=2, n=3), "flex")
-    assert "all its tile sizes" not in account.says
+    assert "all its tile sizes" not in account.gap_text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_called_optimal_says_of_what(
         value=9.0,
         left=9.0,
     )
-    assert account.says == says
+    assert account.gap_text == says
 
 
 def test_all_candidates_are_accounted_for() -> None:
@@ -279,7 +279,7 @@ def test_what_is_near_any_mapping_says_so_first(
         floor=floor,
         complete=complete,
     )
-    assert account.says == says
+    assert account.gap_text == says
 
 
 def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
@@ -289,7 +289,7 @@ def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
     for workload, is_batch in ((depthwise, True), (several, True), (alone, False)):
         _, (account,) = _searched(workload, "flex")
         text = "optimal of all its tile sizes and orders"
-        assert account.says == (f"{text}, one product at a time" if is_batch else text)
+        assert account.gap_text == (f"{text}, one product at a time" if is_batch else text)
     _, (grid,) = _searched(build("bmm", shape="H=2,M=33,K=2,N=3"), "flex")
     assert grid.searched == "a grid of tile sizes, one product at a time"
 

@@ -111,7 +111,7 @@ class BoundProblem:
         )
 
     def elements(self, operand: BoundOperand) -> int:
-        """Return the elements of an operand's bounding box, for operand position of the batch."""
+        """Return the elements of an operand's bounding box, for one position of the batch."""
         return math.prod(extent(dim, self.sizes) for dim in operand.dims)
 
     def used_elements(self, operand: BoundOperand) -> int:

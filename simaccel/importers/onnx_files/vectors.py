@@ -55,7 +55,7 @@ _COERCED: Final = 13
 
 
 def unary(place: NodePlace) -> AccountEntry:
-    """Map a function of each element; what else it is given is not read."""
+    """Map an elementwise function; its other inputs are not read."""
     for number in range(1, len(place.node.input)):
         place.report_input(number, "a bias, or another factor: not read")
     return _one_pass(place)
@@ -68,7 +68,7 @@ def _one_pass(place: NodePlace) -> AccountEntry:
 
 
 def rotary(place: NodePlace) -> AccountEntry:
-    """Map a rotary embedding: a pass, of which angles and positions are not read."""
+    """Map a rotary embedding as one pass; angles and positions are not read."""
     for name in ("interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"):
         place.attribute(name)
     return unary(place)

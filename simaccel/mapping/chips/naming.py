@@ -107,7 +107,7 @@ def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: 
 
 @dataclass
 class TensorNames:
-    """Names a chip's tensors, one for each layout of a tensor, and collects the exchanges."""
+    """A chip's tensors, one for each layout of a tensor, and the exchanges between them."""
 
     workload: Workload
     cuts: Mapping[str, Cuts]
@@ -157,7 +157,7 @@ class TensorNames:
         return replace(layout, first=self.places[operator.name].first)
 
     def operator(self, operator: Operator) -> Operator:
-        """Return what a chip does of an operator."""
+        """Return a chip's part of an operator, which reads and makes the chip's tensors."""
         cuts = self.cuts[operator.name]
         ranks = {
             rank: size // math.prod(axis.size for axis in cuts.get(rank, ()))

@@ -163,7 +163,7 @@ def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop
 
 
 class _ClusterBuilder:
-    """Makes the cluster levels of an einsum from the nodes of a tree."""
+    """A builder of the cluster levels of an einsum from the nodes of a tree."""
 
     def __init__(self, space: IterationSpace, op: BoundOperator, sizes: Sizes) -> None:
         """Take the sizes of the group's ranks."""

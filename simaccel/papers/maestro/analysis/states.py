@@ -76,7 +76,7 @@ class Cases:
 
     @cached_property
     def changing(self) -> Ints:
-        """Place of the innermost map that isn't at its first position; -1 at the very start."""
+        """Index of the innermost map that isn't at its first position; -1 in the first step."""
         places = np.arange(len(self.maps))[:, None]
         found: Ints = np.where(self.positions != INIT, places, -1).max(axis=0)
         return found

@@ -50,7 +50,7 @@ class _Comment:
 
 
 class _DescriptionBuilder:
-    """Goes through the parser's tree in the order of the text, and so through the comments."""
+    """A walk over the parser's tree in the order of the text, and so of the comments."""
 
     def __init__(self, text: str) -> None:
         self.text = text
