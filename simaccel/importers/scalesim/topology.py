@@ -90,10 +90,12 @@ class _Sheet:
     entries: list[AccountEntry] = field(default_factory=list)
 
     def cell(self, row: "_CsvRow", key: str) -> str:
+        """Return the text of a cell; empty if the row or the file lacks its column."""
         at = self.columns.get(key)
         return row.cells[at] if at is not None and at < len(row.cells) else ""
 
     def fault(self, row: "_CsvRow", key: str, value: object, allowed: str) -> None:
+        """Add a fault of a cell, with its line and column."""
         at = self.columns[key] + 1
         where = f"line {row.line}, column {at} ({self.titles[key]})"
         self.faults.append(Fault(self.file, where, value, allowed))

@@ -313,11 +313,13 @@ class _Where:
     columns: int | None = None
 
     def enter(self, node: Mapping[str, Any]) -> _Where:
+        """Return the place inside a node, whose attributes its parts inherit."""
         own = node.get("attributes")
         found = {**self.attributes, **(own if isinstance(own, Mapping) else {})}
         return _Where(self.path, self.count, found, self.columns)
 
     def move_to(self, path: str, count: int) -> _Where:
+        """Return the place at a path inside this one, with ``count`` times as many instances."""
         return _Where(path, self.count * count, self.attributes, self.columns)
 
 

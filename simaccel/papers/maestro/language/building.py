@@ -61,6 +61,7 @@ class _DescriptionBuilder:
         self.next = 0
 
     def description(self, tree: _Tree) -> Description:
+        """Return the syntax tree of a whole file."""
         makers = {"constant": self._constant, "network": self._network}
         items = self._build_children(_trees(tree), makers, len(self.text))
         return Description(
