@@ -58,15 +58,14 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         written = written_elements(workload, exchange.tensor)
         border = ~written & written.any()  # of a tensor that is made, what no operator makes
         _exchange(exchange, made, expected[exchange.tensor], border)
-    return tuple(_join_checks(of_chips) for of_chips in zip(*checks, strict=True))
-
-
-def _join_checks(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
-    return replace(
-        of_chips[0],
-        compared=sum(one.compared for one in of_chips),
-        elements=sum(one.elements for one in of_chips),
-        deviation=max(one.deviation for one in of_chips),
+    return tuple(
+        replace(
+            of_chips[0],
+            compared=sum(one.compared for one in of_chips),
+            elements=sum(one.elements for one in of_chips),
+            deviation=max(one.deviation for one in of_chips),
+        )
+        for of_chips in zip(*checks, strict=True)
     )
 
 

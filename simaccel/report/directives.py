@@ -34,7 +34,17 @@ def directives_json(
     objects = []
     for at, layer_analysis in enumerate(analysed):
         row = _inputs(layer_analysis, network) | layer_analysis.figures()
-        row["levels"] = [_level_json(level) for level in limits[at]]
+        row["levels"] = [
+            {
+                "units": level.units,
+                "invocations": level.invocations,
+                "cycles": level.cycles,
+                "limited_by": level.cause,
+                "peak_noc_bw_req": level.peak_bandwidth,
+                "avg_noc_bw_req": level.mean_bandwidth,
+            }
+            for level in limits[at]
+        ]
         row |= {f"{role}_reuse_factor": reuse(layer_analysis, role) for role in _ROLES}
         row["corrections"] = {
             name: {"defect": (of := CORRECTIONS[name]).defect, "says": of.says, "effect": effect}
@@ -193,17 +203,6 @@ def _inputs(analysed: LayerAnalysis, network: str) -> dict[str, Any]:
         "offchip_bw": hardware.offchip_bandwidth,
         "simd_lanes": hardware.simd_lanes,
         "status": "ok",
-    }
-
-
-def _level_json(level: LevelLimits) -> dict[str, Any]:
-    return {
-        "units": level.units,
-        "invocations": level.invocations,
-        "cycles": level.cycles,
-        "limited_by": level.cause,
-        "peak_noc_bw_req": level.peak_bandwidth,
-        "avg_noc_bw_req": level.mean_bandwidth,
     }
 
 
