@@ -61,9 +61,9 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     return tuple(
         replace(
             of_chips[0],
-            compared=sum(one.compared for one in of_chips),
-            elements=sum(one.elements for one in of_chips),
-            deviation=max(one.deviation for one in of_chips),
+            compared=sum(each.compared for each in of_chips),
+            elements=sum(each.elements for each in of_chips),
+            deviation=max(each.deviation for each in of_chips),
         )
         for of_chips in zip(*checks, strict=True)
     )
