@@ -101,7 +101,8 @@ class SearchAccount:
         if of_any <= _SMALL_EXCESS or (self.left <= 0 and above):
             return above
         if self.left > 0:
-            return f"at most {_excess_text(self.value / self.left, 2)} above its space"
+            excess = _excess_text(self.value / self.left, 2)
+            return f"at most {excess} above the best of {self.searched}"
         return "not known"
 
 
