@@ -35,7 +35,7 @@ _VARYING = re.compile(r"[0-9]+|\(layer [^)]*\)")
 
 
 class _Absent:
-    """Stands for a value that was not given; prints as `nothing`."""
+    """The value of what was not given; prints as `nothing`."""
 
     def __repr__(self) -> str:
         return "nothing"

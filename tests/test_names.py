@@ -39,7 +39,7 @@ SECTIONS = {
 }
 """Modules in which these words are sections of a file; so they are in `cli` and `hardware`."""
 Place = tuple[int, int]
-_QUESTION = re.compile(r"(What|Who|Whom|Where|Which|How)\b(?!-)")
+_QUESTION = re.compile(r"(What|Who|Whom|Where|Which|How|Gives?|Says?|Tells?)\b(?!-)")
 
 
 @cache
@@ -125,12 +125,14 @@ def test_variables_of_long_functions_say_what_they_hold() -> None:
     assert faults == []
 
 
+def _is_property(node: ast.FunctionDef) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
 def _functions(node: ast.AST) -> Iterator[ast.FunctionDef]:
     """Go over functions and methods, also inside of others, but not over properties."""
     for child in ast.walk(node):
-        if isinstance(child, ast.FunctionDef) and not any(
-            "property" in ast.unparse(decorator) for decorator in child.decorator_list
-        ):
+        if isinstance(child, ast.FunctionDef) and not _is_property(child):
             yield child
 
 
@@ -157,16 +159,21 @@ def test_functions_are_not_named_by_participles_and_adverbs_alone() -> None:
 
 
 def _without_noun(module: ast.Module) -> set[int]:
-    """Return the lines of docstrings that begin with What, Who, Where or How instead of a noun."""
-    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return {
-        getattr(node, "lineno", 1)
-        for node in ast.walk(module)
-        if isinstance(node, nodes) and _QUESTION.match(ast.get_docstring(node) or "")
-    }
+    """Return the lines of docstrings that ask or say, or begin unlike others of their kind."""
+    faults = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node) or ""
+            returns = isinstance(node, ast.FunctionDef) and not _is_property(node)
+            unlike = "Whether" if returns else ("Return", "Yield")
+            if _QUESTION.match(text) or text.startswith(unlike):
+                faults.add(getattr(node, "lineno", 1))
+    return faults
 
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    assert _without_noun(ast.parse("def f():\n 'Say it.'\ndef g():\n 'Whether it is.'")) == {1, 3}
+    assert _without_noun(ast.parse("@property\ndef f():\n 'Return it.'\n")) == {2}
     faults = [
         f"{path}:{line}" for path, module in _modules() for line in sorted(_without_noun(module))
     ]

@@ -33,7 +33,7 @@ REPLACED_GROUPS: Final = {
 
 
 class LayoutSpec(Spec):
-    """Arrays lie in memory in tiles of ``sublanes`` x ``lanes`` numbers, filled up with zeros.
+    """Layout of arrays in memory: tiles of ``sublanes`` x ``lanes`` numbers, padded with zeros.
 
     ``pads``: whose work that makes longer. ``convolutions``: channels and filters are whole lanes;
     ``vectors``: of vector operators the dimensions that fill up least are.

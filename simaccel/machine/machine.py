@@ -128,7 +128,7 @@ class Machine:
             watch_loops(forward, self.recorder)
 
     def channels(self) -> dict[str, Channel]:
-        """Channels by name."""
+        """Return the channels by name."""
         found = {
             f"{name}{i}": channel
             for name, memory in self.memories.items()

@@ -21,7 +21,7 @@ Closes = Callable[[str, Mapping[int, str]], None]
 
 
 class OperatorBarrier(StatefulPart):
-    """Engines arrive at the end of each operator; when all have, its results are in DRAM.
+    """The barrier at the end of each operator: when all engines arrived, its results are in DRAM.
 
     Engines that need these results wait at a gate. An engine that has arrived goes on up to the
     next gate, at most to the end of its next operator. ``loaders`` of a core go on together, so

@@ -123,7 +123,7 @@ def _parse_place(text: str) -> dict[str, range]:
 
 @dataclass
 class MappingReader:
-    """Reads a mapping's document and collects its faults; a faulty value counts as an empty one."""
+    """A reader of a mapping's document and its faults; a faulty value counts as an empty one."""
 
     file: str
     faults: list[Fault] = field(default_factory=list)

@@ -158,7 +158,7 @@ def _lines(text: str) -> list[_NumberedLine]:
 
 
 class _Parser:
-    """Makes a document (`documents`) of the lines of a text."""
+    """A parser of the lines of a text to a document (`documents`)."""
 
     def __init__(self, lines: list[_NumberedLine], file: str) -> None:
         self.left, self.file = lines, file

@@ -108,7 +108,7 @@ def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
 
 @dataclass
 class _CoreDivision:
-    """Divides the cores among the strands of a body; ``searches``: by number of cores."""
+    """A division of the cores among the strands of a body; ``searches``: by number of cores."""
 
     workload: Workload
     body: Body

@@ -93,7 +93,7 @@ def _refuse_options(options: Options, accelerator: Accelerator) -> None:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """Makes the kernels of a workload's operators."""
+    """The kernels of a workload's operators, by the rules of `CompilerSpec`."""
 
     workload: Workload
     accelerator: Accelerator

@@ -81,7 +81,7 @@ def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
 
 @dataclass
 class _Conversions:
-    """Rebuilds a graph with operators that convert number formats."""
+    """A graph that is rebuilt with operators that convert number formats."""
 
     workload: Workload
     numbers: frozenset[str]

@@ -94,7 +94,7 @@ class RunOutcome:
 
 @dataclass
 class Judge:
-    """Runs mappings on the machine of one accelerator; ``each`` may use other processes.
+    """Runs of mappings on the machine of one accelerator; ``each`` may use other processes.
 
     ``outcomes``: of all runs, by what decides them. ``seconds``: of a run in this process, by
     workload. ``spent``: seconds of long runs that other processes could have shared.

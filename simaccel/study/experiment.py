@@ -135,7 +135,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
-    """Energy of what the machine did, by level in pJ: NaN if the accelerator doesn't give it."""
+    """Return the energy of a run by level in pJ; NaN if the accelerator gives no energies."""
     chips = len({core_of_name(name) // CHIP for name in run.engines}) or 1
     cycles = run.cycles * chips
     found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, cycles)

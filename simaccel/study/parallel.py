@@ -36,7 +36,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Alone(TaskWorkers):
-    """Runs tasks one after the other in this process."""
+    """This process, which runs tasks one after the other."""
 
     def outcomes(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]

@@ -203,7 +203,7 @@ def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 class DesignBuilder:
-    """Builds points from their settings; equal accelerators and workloads are built once."""
+    """A builder of points from settings; equal accelerators and workloads are built once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], Any] = {}

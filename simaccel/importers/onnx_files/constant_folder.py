@@ -72,7 +72,7 @@ _BITS: Final[Mapping[str, int]] = {
 
 
 class ConstantFolder:
-    """Folds constants: nodes of a model whose results are constant are removed from its graph.
+    """A folding of constants: nodes whose results are constant are removed from a model's graph.
 
     ``dims``: sizes of named dimensions. ``values``: values of small constants, by name;
     ``constants``: names of all constants. ``folded``: number of removed nodes. ``distinct``: number

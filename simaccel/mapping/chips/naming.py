@@ -191,7 +191,7 @@ class TensorNames:
         return lambda name: found.get(name, name)
 
     def close(self) -> None:
-        """Finish: reduce outputs that are partial sums, check layers, and set tensors' kinds."""
+        """Reduce outputs that are partial sums, check layers, and set tensors' kinds."""
         for name, (made, _) in self.makers.items() if not self.found else ():
             is_left = self.workload.tensors[name].kind != "intermediate"
             is_left |= not self.workload.readers.get(name)

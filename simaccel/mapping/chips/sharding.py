@@ -160,7 +160,7 @@ def group_places(mapping: MappingTree) -> list[str]:
 
 @dataclass
 class _Sharding:
-    """Reads the spreads over chips of all groups into cuts of their operators, with all faults."""
+    """The spreads over chips of all groups as cuts of their operators, with all faults."""
 
     workload: Workload
     groups: Sequence[tuple[str, Group]]

@@ -94,7 +94,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
 
 
 def _panels(rows: Sequence[StudyRow]) -> dict[str, list[StudyRow]]:
-    """Part the rows by their length, unless the length is what is swept; '' is the only part."""
+    """Split the rows by their length; under '' if the length itself is swept."""
     several = len({row.seq_len for row in rows}) > 1 and _axis(rows).column != "seq_len"
     found: dict[str, list[StudyRow]] = {}
     for row in rows:

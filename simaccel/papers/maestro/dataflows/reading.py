@@ -179,7 +179,7 @@ class _EvaluatedBlock:
 
 
 class _Reader:
-    """Checks a dataflow for one layer."""
+    """A check of a dataflow for one layer."""
 
     def __init__(self, layer: DescribedLayer, block: _EvaluatedBlock, evaluator: Evaluator) -> None:
         self.layer, self.block, self.evaluator = layer, block, evaluator

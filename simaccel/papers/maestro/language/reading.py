@@ -160,7 +160,7 @@ def _without_comments(text: str) -> str:
 
 
 class _Recovery:
-    """Notes what the parser stumbles over, and lets it go on.
+    """The recovery of the parser from faults, which it collects.
 
     It goes on with a forgotten token added, or without an unexpected one.
     """
@@ -221,7 +221,7 @@ class _Recovery:
         return at
 
     def _follows_skipped(self, token: Token) -> bool:
-        """Whether nothing but blanks lies between this token and one that was left out."""
+        """Return whether nothing but blanks lies between this token and one that was left out."""
         if self._skipped_to < 0 or token.type == "$END":
             return False
         return not self.blank[self._skipped_to : token.start_pos].strip()
