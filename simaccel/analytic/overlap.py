@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
-from simaccel.analytic.core_totals import CoreTotals
+from simaccel.analytic.core_totals import CoreTotals, GroupTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
 from simaccel.hardware.cores import CHIP, REMOTE
@@ -38,6 +39,11 @@ class PlacedGroup:
     def totals(self) -> FamilyTotals:
         """The counts of its first core."""
         return self.cores[0].totals
+
+    @cached_property
+    def sums(self) -> GroupTotals:
+        """The sums over all its cores."""
+        return GroupTotals(self.cores)
 
     @property
     def stored(self) -> set[str]:

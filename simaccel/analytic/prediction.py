@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.core_totals import GroupTotals, core_totals
+from simaccel.analytic.core_totals import core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.family_counts import Level
 from simaccel.analytic.link_work import LinkWork, link_works, merge_parts
@@ -208,7 +208,7 @@ def _busiest(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     """Return the work of the busiest resource in cycles, by its name."""
     work: Counter[str] = Counter()
     for part in placed:
-        own = part.resources if isinstance(part, LinkWork) else GroupTotals(part.cores).resources
+        own = part.resources if isinstance(part, LinkWork) else part.sums.resources
         work.update({name: n * part.times for name, n in own.items()})
     busiest = max(work, key=lambda name: work[name])
     return Counter({busiest: work[busiest]})
@@ -229,7 +229,7 @@ def _place_groups(
 
 
 def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
-    sums, times = GroupTotals(placed.cores), placed.times
+    sums, times = placed.sums, placed.times
     terms = _bound_of(placed)
     moved = merge_parts({level: int(n) for level, n in sums.moved.items()}, parts, sums.received)
     return GroupPrediction(
@@ -248,7 +248,7 @@ def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
     """Return the lower bound of one run of a group alone, by term; a joined one has no start."""
     if isinstance(part, LinkWork):
         return Counter(part.path)
-    terms = GroupTotals(part.cores).bound_terms
+    terms = part.sums.bound_terms
     return Counter({name: n for name, n in terms.items() if name != "start" or not is_joined(part)})
 
 
