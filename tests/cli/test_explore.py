@@ -115,6 +115,16 @@ def test_any_field_can_be_an_axis(cli: Call) -> None:
     assert "runs: 4 made" in result.stderr
 
 
+@pytest.mark.parametrize("how", ["", "--objective energy", "--objective cycles"])
+def test_kernels_of_a_compiler_are_explored_by_any_objective(cli: Call, how: str) -> None:
+    """The default is EDP, which was refused: these kernels are searched by none."""
+    kernels = "--workload gemm --shape M=256,K=256,N=256 --dataflow deployed"
+    line = kernels.replace(" --shape ", "~shape=")
+    found = cli.json(f"explore --hw tpu_v4 {line} {how} --axis array.count=2,4 --jobs 1")
+    runs = [cli.json(f"run --hw tpu_v4 --set array.count={n} {kernels}") for n in (2, 4)]
+    assert [one["cycles"] for one in found["designs"]] == [one["cycles"] for one in runs]
+
+
 def test_the_store_is_used_and_the_output_is_the_same(cli: Call, tmp_path: Path) -> None:
     line = f"explore {SMALL} {AXES} --store {tmp_path / 's'} --json"
     first, again = cli(line), cli(line)
