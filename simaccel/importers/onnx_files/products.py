@@ -70,7 +70,7 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     place.set_output(made if made.shape == place.made else None)
     added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
     zeros = _zero_share(phases, size)
-    border = f"{zeros:.1%} of its products are with zeros around the input" if zeros else ""
+    border = f"{zeros:.1%} of its MACs are products with zeros around the input" if zeros else ""
     return replace(place.take_node(f"conv of {len(added)} phases", sum(added)), remark=border)
 
 

@@ -313,7 +313,7 @@ def test_a_transposed_convolution_makes_its_true_output(
     scattered = 40 * 24 * 144 * 9  # each input meets each tap, if nothing is cut off
     if "pads" in how:  # the first tap of the first row and column makes what is cut off
         scattered = 40 * 24 * (12 * 3 - 1) ** 2
-    share = f"{1 - scattered / macs:.1%} of its products are with zeros around the input"
+    share = f"{1 - scattered / macs:.1%} of its MACs are products with zeros around the input"
     told = [f"ConvTranspose_0: {share}"] if scattered < macs else []
     assert workload.account.lines() == told  # as `run` and `workload show` print it
     elements = 40 * 12 * 12 + 40 * 24 * 9 + 24 * made[0] * made[1]
