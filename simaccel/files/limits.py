@@ -27,6 +27,8 @@ MAX_GRAPH_NODES: Final = 10 * MAX_OPERATORS
 """The most nodes of an ONNX graph with those of its functions, branches and constants."""
 MAX_DRAWN: Final = 2**24
 """The most random numbers of a drawn spread over experts: 131,072 tokens over 128 experts."""
+MAX_WINDOW: Final = 2**20
+"""The largest filter or window, stride and dilation of an ONNX node, whose taps are counted."""
 MAX_LAYERS: Final = 2_000
 """The most layers of a MAESTRO description: 20 times the longest that MAESTRO ships."""
 MAX_SHAPE_NUMBERS: Final = 2**22

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.files.limits import MAX_SHAPE_NUMBERS
 from simaccel.importers.onnx_files.constants import (
     SMALL,
     Constants,
@@ -19,6 +20,7 @@ from simaccel.importers.onnx_files.constants import (
     rename,
 )
 from simaccel.importers.onnx_files.extensions import ALIKE, attribute_of, outputs_of
+from simaccel.importers.onnx_files.growth import followed_numbers
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -111,9 +113,9 @@ class ConstantFolder:
         Return the shapes of tensors, and the bits of their elements as stored.
         """
         graph = self.model.graph
-        shapes: dict[str, Shape] = {}
+        shapes = self._infer(follows=False)
         for _ in range(_MOST_ROUNDS):
-            shapes = self._infer()
+            shapes = self._infer(follows=followed_numbers(graph, shapes) <= MAX_SHAPE_NUMBERS)
             self._reads = Counter(name for node in graph.node for name in node.input)
             before = {*self.values}, {*self.constants}
             left = [node for node in graph.node if not self._leaves(node, shapes)]
@@ -150,8 +152,9 @@ class ConstantFolder:
                 info.type.tensor_type.ClearField("shape")
         return forgotten
 
-    def _infer(self) -> dict[str, Shape]:
-        graph = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
+    def _infer(self, *, follows: bool) -> dict[str, Shape]:
+        """Return the shapes that are known; ``follows``: values that are sizes are followed."""
+        graph = self.onnx.shape_inference.infer_shapes(self.model, data_prop=follows).graph
         found: dict[str, Shape] = {one.name: tuple(one.dims) for one in graph.initializer}
         self._types |= {one.name: one.data_type for one in graph.initializer}
         for given in (*graph.value_info, *graph.input, *graph.output):

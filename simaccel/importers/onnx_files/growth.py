@@ -18,7 +18,7 @@ from simaccel.lazy import np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from simaccel.importers.onnx_files.constants import Proto
+    from simaccel.importers.onnx_files.constants import Proto, Shape
 
 _ADDING: Final = frozenset(("Gather", "GatherND", "OneHot", "Einsum", "SequenceInsert"))
 """Kinds that make no more dimensions than all their inputs have together."""
@@ -70,6 +70,21 @@ def require_small_shapes(
     bounds = ShapeBounds(values)
     bounds.take(graph)
     require_at_most(file, "shapes", bounds.total, MAX_SHAPE_NUMBERS, "numbers in shapes")
+
+
+def followed_numbers(graph: Proto, shapes: Mapping[str, Shape]) -> int:
+    """Return how many numbers ONNX's inference would follow as if they were sizes.
+
+    It lists each number of a tensor of one dimension, whatever its type, through sums,
+    concatenations and the like. ``shapes``: those that are known.
+    """
+    constants = {tensor.name for tensor in graph.initializer}
+    return sum(
+        shapes[name][0]
+        for node in graph.node
+        for name in {*node.input, *node.output} - constants
+        if len(shapes.get(name, ())) == 1
+    )
 
 
 @dataclass

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simaccel.files.accounting import AccountEntry, How
+from simaccel.files.limits import MAX_WINDOW
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.extensions import attribute_of
@@ -101,6 +102,12 @@ class NodePlace:
         dilation = self.attribute("dilations") or [1] * count
         pads = self.attribute("pads") or [0] * 2 * count
         return stride, dilation, pads, self.attribute("auto_pad", "NOTSET") or "NOTSET"
+
+    def long_window(self, reach: Shape) -> str:
+        """Return which window, stride or dilation is too long; empty if none is."""
+        strides, dilations, _, _ = self.window_steps(len(reach))
+        longest = max((*reach, *strides, *dilations))
+        return f"a window, stride or dilation of {longest}" if longest > MAX_WINDOW else ""
 
     def report_input(self, number: int, why: str) -> None:
         """Report an input of more than one element that isn't modelled, if the node has it."""

@@ -40,6 +40,8 @@ def conv(place: NodePlace) -> AccountEntry:
     macs = place.made[0] * filters * inner * math.prod((*place.made[2:], *reach))
     if len(size) > layers.MOST_WINDOWS:
         return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", macs)
+    if why := place.long_window(tuple(reach)):
+        return place.pass_node("not taken", why, macs)
     windows = windows_of(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
@@ -61,6 +63,8 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     scattered = math.prod(place.shape(0)) * filters * math.prod(reach)
     if len(size) > layers.MOST_WINDOWS:
         return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", scattered)
+    if why := place.long_window(tuple(reach)):
+        return place.pass_node("not taken", why, scattered)
     phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
     if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
         return place.pass_node("not taken", f"more than {MOST_PHASES} phases of strides", scattered)

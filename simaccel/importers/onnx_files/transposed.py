@@ -47,13 +47,21 @@ class Phases:
 
     @classmethod
     def of_dimension(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
-        """Return the phases of a dimension; ``before``: positions cut off in front."""
-        windows = []
-        step = dilation // math.gcd(stride, dilation)
+        """Return the phases of a dimension, at most one more than are allowed.
+
+        ``before``: positions cut off in front.
+        """
+        windows: list[tuple[int, FilterWindow]] = []
+        common = math.gcd(stride, dilation)
+        step, apart_by = dilation // common, stride // common
+        inverse = pow(step, -1, apart_by)
         for phase in range(min(stride, made)):
+            if len(windows) > MOST_PHASES:
+                break
             at = phase + before
-            taps = [tap for tap in range(reach) if (at - tap * dilation) % stride == 0]
-            if taps:
+            # taps with at - tap * dilation a multiple of the stride
+            taps = range(at // common * inverse % apart_by, reach, apart_by)
+            if taps and at % common == 0:
                 first = (at - taps[-1] * dilation) // stride
                 count = -(-(made - phase) // stride)
                 windows.append((phase, FilterWindow(count, len(taps), 1, step, -first)))

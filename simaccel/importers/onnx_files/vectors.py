@@ -232,7 +232,10 @@ def pool(place: NodePlace) -> AccountEntry:
     size = place.shape(0)[2:]
     if len(size) > layers.MOST_WINDOWS:
         return place.pass_node("not taken", f"a pooling of {len(size)} dimensions")
-    windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
+    reach = tuple(place.attribute("kernel_shape"))
+    if why := place.long_window(reach):
+        return place.pass_node("not taken", why)
+    windows = windows_of(place, size, reach)
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
     place.set_output(

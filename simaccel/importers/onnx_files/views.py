@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_MARKED: Final = 10**8
 """Elements of the largest tensor whose used elements are counted; of a larger one all count."""
+_MOST_LISTED: Final = 10**7
+"""Positions of an operator in a dimension; if it has more, all elements count as used."""
 REPEATED = -1
 """The slot of a span that repeats one element."""
 _HEADS: Final = 2
@@ -223,6 +225,11 @@ class SlotUse:
         slots = (self.slots[at] for at in range(len(self.slots)))
         return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
 
+    def listed_positions(self, ranks: Mapping[str, int]) -> int:
+        """Return the most positions of a slot that are listed to mark it."""
+        counts = (math.prod(ranks[rank] for rank, _ in terms) for terms, _ in self.slots.values())
+        return max(counts, default=1)
+
     def mark(self, ranks: Mapping[str, int], marks: npt.NDArray[np.bool_]) -> None:
         """Set ``marks``, in the tensor's shape, at the elements that it uses."""
         places = []
@@ -358,11 +365,11 @@ def _count_used(root: StoredTensor, pending: Sequence[PendingOperator]) -> int:
     """Return the number of distinct elements that operators use of a tensor that none makes."""
     if root.distinct is not None:
         return root.distinct
-    if math.prod(root.sizes) > _MOST_MARKED:
+    uses = [(op.ranks, use) for op in pending for use in op.inputs if use.root is root]
+    listed = max((use.listed_positions(ranks) for ranks, use in uses), default=0)
+    if math.prod(root.sizes) > _MOST_MARKED or listed > _MOST_LISTED:
         return math.prod(root.sizes)
     marks = np.zeros(tuple(root.sizes), dtype=np.bool_)
-    for operator in pending:
-        for use in operator.inputs:
-            if use.root is root:
-                use.mark(operator.ranks, marks)
+    for ranks, use in uses:
+        use.mark(ranks, marks)
     return int(np.count_nonzero(marks))

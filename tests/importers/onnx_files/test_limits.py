@@ -1,5 +1,6 @@
 """ONNX files that would take much memory, or read what isn't theirs: refused, or read cheaply."""
 
+import math
 import resource
 import warnings
 from contextlib import suppress
@@ -78,6 +79,48 @@ def test_shapes_that_double_are_refused_before_they_are_made(kind: str, tmp_path
     before = _peak()
     with pytest.raises(InputError, match=r"m\.onnx: shapes: got .*; allowed: at most 4194304 numb"):
         load_onnx(path)
+    assert _peak() - before < _MOST_GROWTH
+
+
+_WINDOWS: dict[str, tuple[onnx.NodeProto, list[int], list[int]]] = {
+    "strides": (node("ConvTranspose", ["x", "w"], ["y"], strides=[10**6]), [1, 4, 8], [10**6]),
+    "a long filter": (node("Conv", ["x", "w"], ["y"], pads=[10**9, 0]), [1, 4, 8], [10**9]),
+    "a long window": (
+        node("AveragePool", ["x"], ["y"], kernel_shape=[10**9], pads=[10**9, 10**9]),
+        [1, 4, 8],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", _WINDOWS)
+def test_long_windows_are_named_at_once(kind: str, tmp_path: Path) -> None:
+    """A file of 130 bytes took 7 GB, or went over a million million taps."""
+    large, shape, reach = _WINDOWS[kind]
+    inputs: dict[str, Any] = {"x": (F32, shape), "w": (F32, [4, 4, *reach]), "z": (F32, [3])}
+    outputs: dict[str, Any] = {"y": (F32, None), "v": (F32, [3])}
+    path = save(tmp_path / "m.onnx", [large, node("Relu", ["z"], ["v"])], inputs, outputs)
+    before = _peak()
+    left = load_onnx(path).workload.account.entries_of("not taken")
+    assert [entry.why for entry in left if entry.kind == large.op_type] == [
+        "more than 256 phases of strides"
+        if kind == "strides"
+        else "a window, stride or dilation of 1000000000"
+    ]
+    assert _peak() - before < _MOST_GROWTH
+
+
+def test_numbers_that_are_no_sizes_are_not_followed(tmp_path: Path) -> None:
+    """ONNX's inference lists each number of one dimension: 60 bytes each, of a sum's as well."""
+    nodes = [node("Concat", [f"x{i}"] * 2, [f"x{i + 1}"], axis=0) for i in range(36)]
+    nodes += [node("Add", ["x36", "x36"], ["v"]), node("Add", ["z", "z"], ["y"])]
+    inputs: dict[str, Any] = {"x0": (F32, [4]), "z": (F32, [10**8])}
+    outputs: dict[str, Any] = {"v": (F32, None), "y": (F32, None)}
+    path = save(tmp_path / "m.onnx", nodes, inputs, outputs)
+    before = _peak()
+    workload = load_onnx(path).workload
+    sizes = {math.prod(operator.ranks.values()) for operator in workload.operators}
+    assert sizes == {4 * 2**36, 10**8}
     assert _peak() - before < _MOST_GROWTH
 
 
