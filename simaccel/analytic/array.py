@@ -203,9 +203,9 @@ def by_stationarity(which: Ints | int, of: Callable[..., _Of]) -> list[_Of]:
     """
     if isinstance(which, int):
         return [of(stationarity=STATIONARITIES[which])]
-    there = set(np.ravel(which).tolist())
-    found = {number: of(stationarity=STATIONARITIES[number]) for number in there}
-    return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
+    used = set(np.ravel(which).tolist())
+    found = {number: of(stationarity=STATIONARITIES[number]) for number in used}
+    return [found.get(number, found[min(used)]) for number in range(len(STATIONARITIES))]
 
 
 def select(which: Ints, options: Sequence[Ints]) -> Ints:

@@ -82,8 +82,8 @@ class BlockFills:
                 alone = latency + served + self._entering(path, cuts, block, position)
                 cycles = maximum(cycles, alone)
                 break
-        for there in known.values():
-            cycles = maximum(cycles, there + self._entering(path, cuts, block))
+        for arrival in known.values():
+            cycles = maximum(cycles, arrival + self._entering(path, cuts, block))
         return ints(cycles)
 
     @cached_property

@@ -72,8 +72,8 @@ class FamilyCounts:
 
     def staged_bytes(self, kind: str) -> Ints:
         """Return the bytes of all slots in the buffer for tensors of a class."""
-        mine = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
-        found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, mine))
+        keys = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
+        found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, keys))
         return ints(sum(found, start=ints(0)))
 
     def total(self, level: str) -> Ints:

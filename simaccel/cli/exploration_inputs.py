@@ -62,8 +62,8 @@ class WantedSpace:
             *(partial(read_accelerator, name, self.overrides) for name in self.hw)
         )
         known = [accelerator.name for accelerator in every]
-        again = [name for at, name in enumerate(known) if name in known[:at]]
-        require_none(fault("--hw", name, "accelerators of different names") for name in again)
+        repeated = [name for at, name in enumerate(known) if name in known[:at]]
+        require_none(fault("--hw", name, "accelerators of different names") for name in repeated)
         return tuple(every)
 
     def read(self) -> list[Any]:

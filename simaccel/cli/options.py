@@ -178,9 +178,11 @@ def _take_sums(given: dict[str, Any]) -> None:
     """Set the accelerator's format of sums by --precision."""
     words = [word.strip() for text in given["precision"] for word in text.split(",")]
     is_sums = [word.partition("=")[0].strip() == SUMS for word in words]
-    sums = [f"precision.{word}" for word, mine in zip(words, is_sums, strict=True) if mine]
+    sums = [f"precision.{word}" for word, is_sum in zip(words, is_sums, strict=True) if is_sum]
     given["overrides"] = (*given["overrides"], *sums)
-    given["precision"] = tuple(word for word, mine in zip(words, is_sums, strict=True) if not mine)
+    given["precision"] = tuple(
+        word for word, is_sum in zip(words, is_sums, strict=True) if not is_sum
+    )
 
 
 def settings_option(command: Command) -> Command:

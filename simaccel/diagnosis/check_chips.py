@@ -94,11 +94,11 @@ def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str,
 
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:
     """Compare a chip's parts of tensors that it has stored."""
-    for name, mine in values.items():
+    for name, computed in values.items():
         tensor, layout = pod.layouts[name]
         if not layout.partial:
             part = expected[tensor][layout.box(expected[tensor].shape, chip)]
-            _require_close(mine, part[_used_positions(mine.shape)], name)
+            _require_close(computed, part[_used_positions(computed.shape)], name)
 
 
 def _require_close(mine: Array, expected: Array, name: str) -> None:
@@ -121,7 +121,7 @@ def _exchange(
     """Compute what each chip receives in an exchange from what others have made, and compare it."""
     outcome = []
     for chip in range(len(made)):
-        together, seen = np.zeros(expected.shape), border.copy()
+        together, received = np.zeros(expected.shape), border.copy()
         for other, others in enumerate(made):
             span = _sent_positions(exchange, expected.shape, other, chip)
             if span is not None:
@@ -129,11 +129,11 @@ def _exchange(
                 box = exchange.source_layout.box(expected.shape, other)
                 starts = [part.start + own.start for part, own in zip(box, span, strict=True)]
                 pairs = zip(starts, values.shape, strict=True)
-                there = tuple(slice(start, start + size) for start, size in pairs)
-                together[there] += values
-                seen[there] = True
+                positions = tuple(slice(start, start + size) for start, size in pairs)
+                together[positions] += values
+                received[positions] = True
         box = exchange.target_layout.box(expected.shape, chip)
-        if not seen[box].all():
+        if not received[box].all():
             raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
     for chip, values in enumerate(outcome):

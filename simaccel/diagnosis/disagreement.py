@@ -135,13 +135,13 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    again = [crossing for part in parts for crossing in _repeated_crossings(*part)]
+    repeated = [crossing for part in parts for crossing in _repeated_crossings(*part)]
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if floor.least_bytes == floor.compulsory_bytes:
         assumed = "that a tensor between two groups crosses once, however little memory there is"
-    texts = "; ".join(text for text, _ in again)
-    cause = f"the mapping moves {texts}" if again else "no tensor crosses twice"
-    shares = [AssumptionShare(text, -more) for text, more in again]
+    texts = "; ".join(text for text, _ in repeated)
+    cause = f"the mapping moves {texts}" if repeated else "no tensor crosses twice"
+    shares = [AssumptionShare(text, -more) for text, more in repeated]
     if floor.least_bytes > floor.compulsory_bytes:
         text = "the repeated loads that the memory on chip makes necessary in any order"
         shares.append(AssumptionShare(text, floor.least_bytes - floor.compulsory_bytes))

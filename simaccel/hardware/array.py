@@ -336,13 +336,13 @@ class ArraySpec(Spec):
         spent = [[self.cycles_in(grid, r, c, stationarity) for c in cols] for r in rows]
         more_rows, more_cols = grid.high > grid.round_rows, grid.wide > grid.round_cols
         strip = spent[0][0] + (grid.row_rounds - 1) * spent[1][0]
-        for r, c, after, there in (
+        for r, c, after, exists in (
             (rows[1], cols[0], spent[0][0], more_rows),
             (rows[0], cols[1], strip, more_cols),
             (rows[1], cols[1], strip + spent[0][1], more_rows & more_cols),
         ):
             own = self._way_out(r, c, grid.stream_cycles, stationarity)
-            tail = larger(tail, (own - after) * there)
+            tail = larger(tail, (own - after) * exists)
         return tail
 
     def _way_out(

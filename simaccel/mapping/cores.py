@@ -144,8 +144,10 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
             return
         for piece, inside in pieces(spreads, sizes):
             for number in range(piece.count):
-                there = core + piece.core + number * piece.apart
-                collect_below(spreads[1:], inside, (*place, piece.start), there, (*digits, number))
+                place_of_piece = core + piece.core + number * piece.apart
+                collect_below(
+                    spreads[1:], inside, (*place, piece.start), place_of_piece, (*digits, number)
+                )
 
     collect_below(cut.spreads, dict(cut.sizes), (), 0, ())
     return tuple(

@@ -42,8 +42,8 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
 def _points(walk: TreeWalk, site: Site) -> int:
     """Return the points of a leaf's ranks, over all iterations of the enclosing loops."""
     op, own = walk.bound_leaf(site), walk.ranks_of(site)
-    again = {rank for _, rank in site.cutting() if rank not in own}
-    points = math.prod(_count(site, rank) for rank in again)
+    repeating = {rank for _, rank in site.cutting() if rank not in own}
+    points = math.prod(_count(site, rank) for rank in repeating)
     derived = walk.space.derived
     summed = {rank: derived[rank] for rank in op.ranks if rank in derived}
     together = {term for terms in summed.values() for term, _ in terms}

@@ -107,10 +107,10 @@ class _OperatorUse:
 
     def is_behind(self, other: _OperatorUse) -> bool:
         """Return whether all cores of this operator also run the other one, and so run it first."""
-        mine, others = self.operator.cores, other.operator.cores
+        cores, others = self.operator.cores, other.operator.cores
         if others is None:
-            return mine is None or mine[0] % CHIP != REMOTE
-        return mine is not None and mine[0] in others and mine[-1] in others
+            return cores is None or cores[0] % CHIP != REMOTE
+        return cores is not None and cores[0] in others and cores[-1] in others
 
     def meets(self, other: _OperatorUse, apart: frozenset[str] = frozenset()) -> bool:
         """Return whether one writes a tensor that the other uses, except reads of ``apart``."""
@@ -182,8 +182,8 @@ def _walk(
         elif isinstance(node, ProgramLoop):
             _walk(node.body, seen, uses, awaited)
             if node.trips > 1:
-                again = [n for n, use in uses.items() if (id(node), node.trips) in use.around]
-                seen.update(dict.fromkeys(again, False))
+                repeated = [n for n, use in uses.items() if (id(node), node.trips) in use.around]
+                seen.update(dict.fromkeys(repeated, False))
                 _walk(node.body, seen, uses, awaited)
 
 

@@ -225,8 +225,8 @@ def _transfer_block(
         name = f"{view.name} in DRAM"
         values: DramTensor = state.dram[view.name]
     else:
-        there = _slot(other, state)
-        name, origin, values = f"tile {other.name}", there.start, there.values
+        source = _slot(other, state)
+        name, origin, values = f"tile {other.name}", source.start, source.values
     low = [s - o for s, o in zip(slot.start, origin, strict=True)]
     if min(low, default=0) < 0:
         raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
@@ -244,9 +244,11 @@ def _slide(command: Load, slot: _LivingTile, state: _State) -> None:
         max(0, min(old - s, new)) if s >= 0 else 0
         for s, old, new in zip(shift, past.values.shape, tile.shape, strict=True)
     )
-    there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
+    overlap = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
     target = tuple(slice(0, n) for n in shared)
-    slot.values[target] = _check_written(past.values[there], f"the part of {tile.name} that stays")
+    slot.values[target] = _check_written(
+        past.values[overlap], f"the part of {tile.name} that stays"
+    )
     fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
@@ -289,7 +291,7 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
     """Return the bounding box of a block in a tile, as a view of its values."""
     slot = _slot(tile, state)
     where = []
-    for rank, first, n, start, there in zip(
+    for rank, first, n, start, length in zip(
         tile.view.ranks,
         tile.view.start(at),
         tile.view.extent(sizes),
@@ -297,9 +299,9 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
         tile.shape,
         strict=True,
     ):
-        if first < start or first + n > start + there:
+        if first < start or first + n > start + length:
             span = f"rank {rank} {first}..{first + n}"
-            raise ProgramError(f"{span} is outside tile {tile.name} {start}..{start + there}")
+            raise ProgramError(f"{span} is outside tile {tile.name} {start}..{start + length}")
         where.append(slice(first - start, first - start + n))
     return slot.values[(*where, ...)]  # type: ignore[arg-type] # a view, also without dimensions
 
@@ -368,7 +370,7 @@ def _assemble_statistics(rows: _Rows, where: Sequence[int], shape: Sequence[int]
         if any(a >= b for a, b in zip(low, high, strict=True)):
             continue
         target = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, where, strict=True))
-        there = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, start, strict=True))
+        source = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, start, strict=True))
         for whole, part in zip(statistics, block, strict=True):
-            whole[target] = part[there]
+            whole[target] = part[source]
     return () if any(np.isnan(values).any() for values in statistics) else statistics

@@ -193,9 +193,9 @@ class _Lowering:
 
     def body(self, body: Body, state: BodyState) -> Built:
         """Return a body as tiles and nodes; equal bodies are one object."""
-        here = {leaf.op.name for leaf in body.leaves}
-        here |= {one.op.name for name in here for one in self.online.get(name, ())}
-        state = state if state.begun <= here else replace(state, begun=state.begun & here)
+        operators = {leaf.op.name for leaf in body.leaves}
+        operators |= {one.op.name for name in operators for one in self.online.get(name, ())}
+        state = state if state.begun <= operators else replace(state, begun=state.begun & operators)
         key = id(body), state
         if key not in self.built:
             self.built[key] = self._build(body, state)

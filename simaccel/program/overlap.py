@@ -107,8 +107,8 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
         for other in others:
-            again = places[name].elsewhere.get(other.operator, False)
-            places[name].elsewhere[other.operator] = again or not other.now
+            is_earlier = places[name].elsewhere.get(other.operator, False)
+            places[name].elsewhere[other.operator] = is_earlier or not other.now
     for name, shared in fifos(program, accelerator).items():
         places[name].fifos = shared
     rooms, compiler = _Rooms(program, accelerator), accelerator.compiler
@@ -174,8 +174,8 @@ def _walk(
             if core_in_operator(node, core) is None:
                 continue
             place = places[node.name]
-            for name, again in last.items():
-                place.before[name] = place.before.get(name, False) or again
+            for name, is_earlier in last.items():
+                place.before[name] = place.before.get(name, False) or is_earlier
             last = {node.name: False}
         elif isinstance(node, ProgramLoop):
             first = last
@@ -304,14 +304,14 @@ def _known_tiles(
         for name in place.awaited
         for tensor in _tensors_outside(places[name].operator, Store)
     }
-    again = weights_alone or any(place.awaited.values())
+    waits = weights_alone or any(place.awaited.values())
     loads: dict[str, list[Load | Reserve]] = {}
     for command in commands(place.operator.body):
         if isinstance(command, Load | Reserve) and not between_tiles(command):
             loads.setdefault(command.tile.name, []).append(command)
     for ways in loads.values():
         views = [transfer_of(load)[0] for load in ways if isinstance(load, Load)]
-        if all(view.name not in stored and (view.kind == WEIGHT or not again) for view in views):
+        if all(view.name not in stored and (view.kind == WEIGHT or not waits) for view in views):
             yield ways[0].tile
 
 

@@ -253,10 +253,10 @@ def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]
 
 
 def _room_line(demand: MemoryDemand) -> str:
-    there = demand.memory.replace("dram", "DRAM")
+    memory = demand.memory.replace("dram", "DRAM")
     parts = ", ".join(f"{part} {bytes_text(n)}" for part, n in demand.by_part.items() if n)
     how = f"{'takes' if demand.fits else 'does not fit: needs'} {bytes_text(demand.needed_bytes)}"
-    return f"{how} of the {bytes_text(demand.capacity_bytes)} of {there}: {parts}"
+    return f"{how} of the {bytes_text(demand.capacity_bytes)} of {memory}: {parts}"
 
 
 def stalls_text(stalls: Mapping[str, int], cycles: int, most: int) -> str:

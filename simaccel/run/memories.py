@@ -160,9 +160,9 @@ def _stored_names(moved: Mapping[tuple[str, str], int]) -> set[str]:
 def shortage_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
     """Return a sentence with the bytes that a workload needs of a memory, and its capacity."""
     parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
-    there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
+    memory, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
     return (
-        f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
+        f"{workload.name} does not fit the {memory} of {accelerator.name}: {parts} of "
         f"{size_text(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}"
     )
 

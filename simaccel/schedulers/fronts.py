@@ -165,8 +165,8 @@ def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Fr
     parts = []
     for operator in workload.operators:
         if isinstance(operator, Vector):
-            alike = explorer.search.operator_candidates(workload, operator.name)
-            parts.append(explorer.front_of_group(alike))
+            searched = explorer.search.operator_candidates(workload, operator.name)
+            parts.append(explorer.front_of_group(searched))
         else:
             parts.append(explorer.front_of_bodies(groups[operator.name]))
     return replace(explorer.join_fronts(parts), proved=False)

@@ -235,8 +235,8 @@ class GroupPlace:
         return [one for one in held if not self._used.isdisjoint(one.tensors)]
 
     def _key(self, held: Sequence[ResidentTensor]) -> object:
-        mine = tuple(each.tensors for each in self._touched_tensors(held))
-        return mine, self.room(held)
+        touched = tuple(each.tensors for each in self._touched_tensors(held))
+        return touched, self.room(held)
 
     def room(self, held: Sequence[ResidentTensor]) -> int:
         """Return the bytes of the buffer that are free while tensors are held."""

@@ -366,7 +366,7 @@ def whole_mapping(
     named = rename_keeps(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
     reference = WorkloadReference(workload.name, workload.fingerprint)
     joined = replace(replace_groups(named, spread_group), workload=reference)
-    again, _ = shard(workload, joined, chips)
-    if again is None or again.mapping != mapping:
+    pod_again, _ = shard(workload, joined, chips)
+    if pod_again is None or pod_again.mapping != mapping:
         raise MistakeError(f"{workload.name}: the mapping of one chip is no part of that of all")
     return joined

@@ -89,10 +89,10 @@ class CandidateSet:
             bound = totals.bound
             energy = totals.energy(bound) if priced else np.zeros(())
             space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
-            again = repeats(family, shape)
+            is_repeat = repeats(family, shape)
             may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
             allowed = np.broadcast_to(may, shape).ravel()
-            places = np.flatnonzero(~again & allowed)
+            places = np.flatnonzero(~is_repeat & allowed)
             takes = np.broadcast_to(space, shape).ravel()[places]
             smallest += [int(takes.min())] if takes.size else []
             fits = takes <= capacity(self.accelerator)
@@ -106,8 +106,8 @@ class CandidateSet:
                 )
             ]
             columns.append([*rows, places])
-            self.size += again.size
-            self.same += int(np.count_nonzero(again & allowed))
+            self.size += is_repeat.size
+            self.same += int(np.count_nonzero(is_repeat & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(totals.work().min()))
         self._ends = np.cumsum([places.size for *_, places in columns])

@@ -95,14 +95,14 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
             numbers = [array for array in numbers if array is not along[0]]
             few[axis] = 1  # candidates that differ along this axis alone are no repeats
     columns = [np.unique(array, return_inverse=True) for array in numbers]
-    again = _repeats_earlier(
+    is_repeat = _repeats_earlier(
         [
             (values.size, np.broadcast_to(which.reshape(array.shape), few).ravel())
             for array, (values, which) in zip(numbers, columns, strict=True)
         ],
         math.prod(few),
     )
-    return np.broadcast_to(again.reshape(few), shape).ravel()
+    return np.broadcast_to(is_repeat.reshape(few), shape).ravel()
 
 
 def _numbers(family: Family) -> Iterator[Ints]:

@@ -191,9 +191,9 @@ class TreeConstraints:
     def _folds(self, op: BoundOperator, stationarity: Stationarity) -> bool:
         """Return whether a stationarity has the ranks of the constraints on rows and columns."""
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
-            mine = [rank for rank, own in op.parts.items() if own == part]
+            side_ranks = [rank for rank, own in op.parts.items() if own == part]
             ranks = [one for one in self.sides.get(level, ()) if _has_rank(op.ranks, one)]
-            if any(not _has_rank(mine, one) for one in ranks):
+            if any(not _has_rank(side_ranks, one) for one in ranks):
                 return False
         return True
 

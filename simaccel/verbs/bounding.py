@@ -96,13 +96,13 @@ def bound(
         SimaccelError: an input can't be read, or the bound of an operator isn't known.
 
     """
-    checked, there, room, _ = gather_placed(
+    checked, loaded, room, _ = gather_placed(
         lambda: as_workload(workload),
         lambda: None if accelerator is None else as_accelerator(accelerator),
         lambda: _bytes(buffer),
         lambda: _require_known(mapspace or Mapspace(), fuse),
     )
-    return bound_of(checked, mapspace or Mapspace(), fuse, there, room)
+    return bound_of(checked, mapspace or Mapspace(), fuse, loaded, room)
 
 
 def bound_of(

@@ -134,10 +134,10 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
         *(partial(_dimension, name, values) for name, values in _by_name(axes).items()),
     )[1:]
     limits, read = read[: len(where)], read[len(where) :]
-    there, read = read[: len(hardware)], read[len(hardware) :]
+    loaded, read = read[: len(hardware)], read[len(hardware) :]
     made, dimensions = read[: len(loads)], read[len(loads) :]
     options = options or Options()
-    space = DesignSpace(tuple(there), tuple(made), tuple(dimensions), names, options)
+    space = DesignSpace(tuple(loaded), tuple(made), tuple(dimensions), names, options)
     space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)

@@ -117,18 +117,18 @@ def as_inputs(
         InputError: the faults of all of them.
 
     """
-    checked, there = gather_placed(
+    checked, loaded = gather_placed(
         lambda: as_workload(workload), lambda: as_accelerator(accelerator, settings)
     )
     if isinstance(dataflow, Path):
-        mapping = load_mapping(dataflow, checked, lambda made: compile_for(checked, there, made))
-        checked = compile_for(checked, there, mapping)
-        require_mapping(checked, mapping, there, str(dataflow))
-        return checked, there, mapping
+        mapping = load_mapping(dataflow, checked, lambda made: compile_for(checked, loaded, made))
+        checked = compile_for(checked, loaded, mapping)
+        require_mapping(checked, mapping, loaded, str(dataflow))
+        return checked, loaded, mapping
     if dataflow is None:
-        dataflow = default_dataflow(there, checked)
+        dataflow = default_dataflow(loaded, checked)
     if isinstance(dataflow, str | Mapping):
-        return compile_for(checked, there, dataflow, options), there, dataflow
+        return compile_for(checked, loaded, dataflow, options), loaded, dataflow
     allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"
     raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
 

@@ -291,8 +291,8 @@ def _box_faults(
                 others = written.setdefault(operand.tensor, [])
                 faults += [
                     Fault(_FILE, path, str(operand), f"a box that {other} doesn't write")
-                    for there, other, part in others
-                    if (operand.start or part) and _overlap(box, there)
+                    for written_box, other, part in others
+                    if (operand.start or part) and _overlap(box, written_box)
                 ]
                 others.append((box, operator.name, operand.start))
     return faults

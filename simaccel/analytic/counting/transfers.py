@@ -227,13 +227,13 @@ class TileTransfer:
         for (at, rank), place in self.cuts.places.items():
             if self.anew or at >= self.child or rank not in dict(dim):
                 continue
-            here = (place == self.position) & (place >= 0)
-            if not any_true(here):
+            is_sliding = (place == self.position) & (place >= 0)
+            if not any_true(is_sliding):
                 continue
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
             pieces = self._moved_pieces(rank, at, tile)
             c = dict(dim)[rank]
-            yield _Slide(rank, here, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
+            yield _Slide(rank, is_sliding, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
 
     def _moved_pieces(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
         """Return the pieces that a loop moves, as (number, size, size of the predecessor)."""

@@ -173,10 +173,10 @@ def _show_what_if(
             "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
             "with more urgent ones"
         )
-    again = analysis.what_if.base.cycles
-    if again != trace.cycles:
+    rerun_cycles = analysis.what_if.base.cycles
+    if rerun_cycles != trace.cycles:
         version = trace.header.version
         show(
             f"the trace's {cycles_text(trace.cycles)} cycles are those of simaccel {version}; this "
-            f"one takes {cycles_text(again)}, to which the table compares"
+            f"one takes {cycles_text(rerun_cycles)}, to which the table compares"
         )

@@ -210,8 +210,8 @@ def _halo(
     steps = list[LayoutStep]()
     for at in apart:
         others = [window for window in have.windows if window.dimension != at]
-        its = [window for window in read.windows if window.dimension == at]
-        behind = replace(have, windows=tuple(sorted(others + its)))
+        wanted = [window for window in read.windows if window.dimension == at]
+        behind = replace(have, windows=tuple(sorted(others + wanted)))
         edges = _edges(have, behind, at, shape)
         if edges is None:
             return None
@@ -271,7 +271,7 @@ def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
 
 def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     """Return an all-to-all of the digits that change dimensions, and a gather of those that end."""
-    kept = [_common(own, its) for own, its in zip(have.dims, read.dims, strict=True)]
+    kept = [_common(own, wanted) for own, wanted in zip(have.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(have.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
     steps: list[LayoutStep] = []
@@ -279,10 +279,10 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
         dims = tuple(
             (
                 *own[:n],
-                *(digit for digit in its[n:] if digit in swapped),
+                *(digit for digit in wanted[n:] if digit in swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
-            for own, its, n in zip(have.dims, read.dims, kept, strict=True)
+            for own, wanted, n in zip(have.dims, read.dims, kept, strict=True)
         )
         have = ChipLayout(dims)
         steps.append(LayoutStep("all_to_all", _sort_digits(swapped), have))
@@ -294,7 +294,9 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
 
 def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     """Return a gather of all digits but those with which both layouts begin."""
-    dims = tuple(own[: _common(own, its)] for own, its in zip(have.dims, read.dims, strict=True))
+    dims = tuple(
+        own[: _common(own, wanted)] for own, wanted in zip(have.dims, read.dims, strict=True)
+    )
     rest = _digits(have.dims) - _digits(dims)
     return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
 
@@ -307,18 +309,19 @@ def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bo
     False
     """
     pairs = [
-        _without_common(own, its, digits) for own, its in zip(before.dims, behind.dims, strict=True)
+        _without_common(own, wanted, digits)
+        for own, wanted in zip(before.dims, behind.dims, strict=True)
     ]
     before = ChipLayout(tuple(own for own, _ in pairs))
-    behind = ChipLayout(tuple(its for _, its in pairs))
+    behind = ChipLayout(tuple(wanted for _, wanted in pairs))
     shape = [math.prod(digit.size for dim in pair for digit in dim) for pair in pairs]
     others = _digits((*before.dims, *behind.dims)) - set(digits)
     members = _chips(digits)
     for first in _chips(others):
-        there = np.zeros(shape, dtype=np.bool_)
+        covered = np.zeros(shape, dtype=np.bool_)
         for member in members:
-            there[before.box(shape, first + member)] = True
-        if not all(there[behind.box(shape, first + member)].all() for member in members):
+            covered[before.box(shape, first + member)] = True
+        if not all(covered[behind.box(shape, first + member)].all() for member in members):
             return False
     return True
 
@@ -342,14 +345,14 @@ def _chips(digits: Iterable[ChipAxis]) -> list[int]:
 def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
     """Return the dimensions after a reduce-scatter; None if the reader cuts no partial sums."""
     dims = []
-    for mine, its in zip(made.dims, read.dims, strict=True):
-        more = its[len(mine) :] if its[: len(mine)] == mine else ()
+    for own, wanted in zip(made.dims, read.dims, strict=True):
+        more = wanted[len(own) :] if wanted[: len(own)] == own else ()
         taken = []
         for one in more:
             if one not in made.partial:
                 break
             taken.append(one)
-        dims.append((*mine, *taken))
+        dims.append((*own, *taken))
     return tuple(dims) if tuple(dims) != made.dims else None
 
 
@@ -363,7 +366,7 @@ def _sort_digits(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
 
 def _common(one: Digits, other: Digits) -> int:
     """Return the number of digits with which both dimensions begin."""
-    for at, (mine, its) in enumerate(zip(one, other, strict=False)):
-        if mine != its:
+    for at, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
             return at
     return min(len(one), len(other))

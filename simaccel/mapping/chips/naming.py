@@ -305,13 +305,13 @@ class TensorNames:
 
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout, reader: str) -> None:
         """Add the exchanges from the layout in which a tensor is made to that of a reader."""
-        there = replace(read, first=made.first)
-        if (tensor, there) not in self.moved:
-            self.moved[tensor, there] = self._move(tensor, made, there, reader)
-        layout, source = self.moved[tensor, there]
+        target = replace(read, first=made.first)
+        if (tensor, target) not in self.moved:
+            self.moved[tensor, target] = self._move(tensor, made, target, reader)
+        layout, source = self.moved[tensor, target]
         if layout is None:
             return
-        if there != read:
+        if target != read:
             self._send(tensor, layout, source, read)
         elif layout != read:
             self.parts[self._name(tensor, read, "part")] = source

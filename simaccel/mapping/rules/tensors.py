@@ -177,9 +177,9 @@ def _different_piece_faults(
     """Yield loops around maker and reader of a tensor that cut it into different pieces."""
     made = walk.bound_leaf(maker).output
     cut = {rank for _, rank in site.cutting(site.shared_steps(maker))}
-    for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
-        wrong = cut & {rank for rank, _ in (*mine, *its)}
-        if mine != its and wrong:
+    for read_dim, made_dim in zip(walk.dims(view), walk.dims(made), strict=True):
+        wrong = cut & {rank for rank, _ in (*read_dim, *made_dim)}
+        if read_dim != made_dim and wrong:
             yield f"no loop {min(wrong)} around both: {view.name} is read in other pieces than made"
 
 

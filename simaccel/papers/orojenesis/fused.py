@@ -199,7 +199,7 @@ def _group(
     shared, ways = known[int(origin[0])]
     tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
     first = 1 + MOST_SHARED
-    chosen = [mine[int(origin[first + at])] for at, mine in enumerate(ways)]
+    chosen = [choices[int(origin[first + at])] for at, choices in enumerate(ways)]
     return fusion.tree(tiles, chosen)
 
 

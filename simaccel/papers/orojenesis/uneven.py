@@ -111,9 +111,9 @@ def _second(
     tiled = _order_ranks(problem, second.ranks - cut - fixed)
     if len(problem.operands) > _PROVED:
         tiled = _order_ranks(problem, (second.ranks - cut | plain) - fixed)
-    again = _order_ranks(problem, second.ranks & cut & problem.sliding)
-    for count in range(len(again) + 1):
-        for more in itertools.combinations(again, count):
+    sliding = _order_ranks(problem, second.ranks & cut & problem.sliding)
+    for count in range(len(sliding) + 1):
+        for more in itertools.combinations(sliding, count):
             single = _order_ranks(problem, fixed | {*more})
             for last in _window_ranks(second, {*tiled, *single}):
                 yield KeepCut(second, tiled, single, last)

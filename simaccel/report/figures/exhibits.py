@@ -105,9 +105,9 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
     many = len(keys) > _MOST_FLAT
     name_ticks(axes, {at: key[1] for key, at in places.items()}, rotation=45 * many)
     for length in lengths if lengths != [None] else []:
-        there = [at for key, at in places.items() if key[0] == length]
+        bars = [at for key, at in places.items() if key[0] == length]
         axes.text(
-            sum(there) / len(there),
+            sum(bars) / len(bars),
             -0.22 if many else -0.14,
             f"{length} tokens",
             ha="center",

@@ -65,8 +65,8 @@ class Population(Genes):
         """Return the best of every niche, then the second best of every niche, and so on."""
         order = np.lexsort((self.ties, self.values, self.niches))
         columns = [column[order] for column in (self.niches, self.values, self.ties)]
-        again = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
-        different = ~(again[0] & again[1] & again[2])
+        equals = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
+        different = ~(equals[0] & equals[1] & equals[2])
         order, niches = order[different], columns[0][different]
         place = np.arange(len(niches)) - np.searchsorted(niches, niches)
         values, ties = self.values[order], self.ties[order]

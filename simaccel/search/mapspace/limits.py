@@ -199,9 +199,9 @@ def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterato
     There is no choice for a second input that isn't there.
     """
     choices: list[tuple[bool, ...]] = []
-    there = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
+    roles = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
     for at, level in enumerate(hierarchy.memories):
-        inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & there}
+        inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & roles}
         choices += [_keeps_role(level, limits[level.name], role, at, inside) for role in ROLES]
     width = len(ROLES)
     for bits in product(*choices):

@@ -139,9 +139,9 @@ def _family_keeps(
     kept: dict[str, Ints] = {}
     for role, (name, _) in roles_of(op):
         kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
-    for name, here in kept.items():
-        if np.any(here):
-            yield Keep(name, level, ints(here[0]) if np.all(here == here[0]) else here)
+    for name, counts in kept.items():
+        if np.any(counts):
+            yield Keep(name, level, ints(counts[0]) if np.all(counts == counts[0]) else counts)
 
 
 def _places(orders: Ints) -> Ints:

@@ -138,10 +138,10 @@ class RankOrder:
 
     def take(self, values: Array, ranks: Sequence[str]) -> Array:
         """Return an array with dimensions ``ranks`` in this order, of size 1 for ranks it lacks."""
-        here = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
+        own = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
         inner = math.prod(self.sizes[rank] for rank in self.inner if rank in ranks)
         shape = [self.sizes[rank] if rank in ranks else 1 for rank in self.rows]
-        return values.transpose([ranks.index(rank) for rank in here]).reshape([*shape, inner])
+        return values.transpose([ranks.index(rank) for rank in own]).reshape([*shape, inner])
 
     def give(self, made: Array, ranks: Sequence[str]) -> Array:
         """Return a result with dimensions in the order of the output's ``ranks``.
@@ -151,6 +151,6 @@ class RankOrder:
         rows = [self.sizes[rank] for rank in self.rows]
         if made.ndim > len(rows):
             made = np.broadcast_to(made, [*rows, made.shape[-1]])
-        here = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
-        natural = made.reshape([self.sizes[rank] for rank in here])
-        return natural.transpose([here.index(rank) for rank in ranks])
+        own = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
+        natural = made.reshape([self.sizes[rank] for rank in own])
+        return natural.transpose([own.index(rank) for rank in ranks])

@@ -119,8 +119,8 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
         dims = _loops(layer, role)
         moving = [at for at, directive in enumerate(level.maps) if _iterates(level, at)]
         inner = max((at for at in moving if level.maps[at].dim in dims), default=-1)
-        again = [at for at in moving if level.maps[at].dim not in dims and at < inner]
-        border = again[0] if again else len(level.maps)
+        reusing = [at for at in moving if level.maps[at].dim not in dims and at < inner]
+        border = reusing[0] if reusing else len(level.maps)
         whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
         sizes = {
             directive.dim: whole[directive.dim] if at > border else _covered_positions(level, at)

@@ -128,9 +128,9 @@ def _clusters_time(
             (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
         )
         inside = [node for node in way[border:] if not isinstance(node, PartShare)]
-        again = repeats_of(space, op, way)
+        runs = repeats_of(space, op, way)
         for sizes, blocks_here in sizes_of_blocks(space, op, way[:border]):
-            count = again * blocks_here
+            count = runs * blocks_here
             levels = clusters.levels_of(space, op, sizes, inside)
             points = clusters.points_of(
                 levels, _bandwidth(op, accelerator), accelerator.lead_latency_cycles, pace
@@ -210,13 +210,13 @@ def _size(space: IterationSpace, rank: str) -> int:
 def blocks_of(space: IterationSpace, op: BoundOperator, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
-    again = repeats_of(space, op, way)
+    runs = repeats_of(space, op, way)
     for sizes, count in sizes_of_blocks(space, op, way):
         m, k, n, repeats = (
             math.prod(sizes[rank] for rank, one in op.parts.items() if one == part)
             for part in "mkng"
         )
-        found[m, k, n] += again * count * repeats
+        found[m, k, n] += runs * count * repeats
     return dict(found)
 
 
