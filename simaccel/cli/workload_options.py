@@ -50,8 +50,17 @@ class WorkloadOptions:
 
     def for_experts(self, parallel: str | None) -> WorkloadOptions:
         """Return options that distribute tokens such that experts can be on several chips."""
-        is_free = parallel is not None and self.experts is None
-        return replace(self, experts=GROUPED) if is_free else self
+        if parallel is None or self.experts is not None or self._file_spreads():
+            return self
+        return replace(self, experts=GROUPED)
+
+    def _file_spreads(self) -> bool:
+        """Return whether the workload's file says how many tokens each expert has."""
+        from simaccel.importers.workloads import kind_of_file
+        from simaccel.workload.files import load_transformer
+
+        found = load_transformer(self.name) if kind_of_file(self.name) == "document" else None
+        return found is not None and "experts" in found[1]
 
     def read(self) -> Workload:
         """Build the workload."""

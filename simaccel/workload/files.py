@@ -129,7 +129,6 @@ from simaccel.workload.forms import (
     TransformerForm,
 )
 from simaccel.workload.language.build import transformer
-from simaccel.workload.language.experts import EXPECTED
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
@@ -161,6 +160,7 @@ def load_document(
     require_none(faults)
     is_transformer = document.get("kind") == "transformer"
     require_taken(str(path), "config" if is_transformer else "document", sizes)
+    document = _name_expert_count(document, str(path))
     _require_unsaid(document, sizes, path)
     document |= sizes
     parsed = (parse or parse_workload)(document, str(path))
@@ -362,6 +362,8 @@ def _operand(given: OperandForm) -> Operand:
 def _name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
     """Return a transformer's document with a numeric `experts` renamed to `expert_count`.
 
+    It then leaves open how tokens are spread.
+
     Raises:
         InputError: `expert_count` has another value.
 
@@ -372,4 +374,5 @@ def _name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
     if document.get("expert_count", count) != count:
         allowed = f"the same as expert_count, {document['expert_count']}, or how tokens are spread"
         raise InputError([Fault(source, "experts", count, allowed)])
-    return {**document, "experts": EXPECTED, "expert_count": count}
+    others = {name: value for name, value in document.items() if name != "experts"}
+    return {**others, "expert_count": count}

@@ -71,6 +71,25 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     assert cli(run.replace(str(path), str(said))).stdout == cli.printed(f"{run} --batch 2")
 
 
+def test_how_tokens_of_a_file_with_experts_are_spread(cli: Call, tmp_path: Path) -> None:
+    """``experts: 4`` says how many there are: 3 tokens with 2 choices each are 1 + 2 + 3 here.
+
+    Spread over 4 chips, each has one expert; a file that says the spread itself keeps it.
+    """
+    path = tmp_path / "experts.yaml"
+    path.write_text(f"{_OWN}experts: 4\nexperts_per_token: 2\nphase: decode\nkv_len: 8\n")
+    shown = cli.json(f"workload show {path} --batch 3 --set experts=1,2,3,0")
+    ups = [one for one in shown["operators"] if one["operator"].endswith(".up")]
+    assert sum(one["macs"] for one in ups) == (1 + 2 + 3) * 8 * 16
+    pod = "--hw tpu_v5e --chips 4 --set expert-parallel=4"
+    assert "x in 4" in cli.printed(f"run {pod} --workload {path} --batch 3")
+    named = path.read_text().replace("experts: 4", "experts: grouped:4\nexpert_count: 4", 1)
+    path.write_text(named)
+    assert "x in 4" in cli.printed(f"run {pod} --workload {path} --batch 3")
+    refused = cli.refused(f"run --hw tpu_v5e --workload {path} --set experts=uniform")
+    assert f"experts: got 'uniform'; allowed: nothing with {path}; the file sets it" in refused
+
+
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
     shown = cli(f"workload show {path} --set dim=n=5").stdout
