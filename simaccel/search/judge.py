@@ -244,5 +244,5 @@ def key_of_body(body: Body) -> tuple[object, ...]:
             found.append((one.keeps, key_of_body(one.groups)))
         else:
             ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))
-            found.append((one.operators, one.tree, one.place, *ranks))
+            found.append((one.operators, one.tree, one.place, one.joined, *ranks))
     return tuple(found)
