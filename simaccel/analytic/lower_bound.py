@@ -121,6 +121,7 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
         pairwise(phases.paths), phases.handed, strict=True
     ):
         between = between + fills.interval_cycles(before, behind, name, phases.inside)
+    dram = maximum(dram, _outside_excess(fills.units, counts, phases) - sfu)
     alone = phases.paths[0] and phases.paths[0][0].leaf.unit == SFU
     return {
         "fill": fills.fill_cycles(),
@@ -274,6 +275,36 @@ def _phase(
         in_turn = maximum(in_turn, turns)
     beyond = maximum(all_of.cycles(), in_turn) - work
     return work, ints(maximum(single.serial_cycles(), beyond))
+
+
+def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases) -> Ints:
+    """Return the array's least wait for tiles that are kept around a fork; 0 if it isn't known.
+
+    Its only operator can't begin on a tile before that has come to a slot, nor does a tile come
+    before the use of its predecessor in the slot. Meanwhile vector operators may take their turns.
+    """
+    family, accelerator = units.family, units.accelerator
+    array = [path for path in family.paths() if path.leaf.unit == ARRAY]
+    if len(array) != 1 or phases.paths != [array]:
+        return ints(0)
+    outside, operator = array[0].entries[: phases.inside], array[0].leaf.operator
+    if any(isinstance(entry, FamilyCut) for entry in outside):
+        return ints(0)
+    read, work = family.space.bound_operator(operator).names, counts.chains[operator]
+    uses = Counter(keep.tensor for path in family.paths() for keep in _keeps_of(path.entries))
+    single, in_turn = _TransferSeries(accelerator), ints(0)
+    for keep in _keeps_of(outside):
+        lives = family.space.workload.tensors[tensor_of(keep.tensor)].lives
+        is_alone = uses[keep.tensor] == len(family.paths())  # no branch keeps it once more
+        if keep.tensor not in read or not is_alone or accelerator.memory(lives) != "dram":
+            continue
+        tile = counts.tile_bytes(BUFFER, keep.tensor)
+        reads = ints(counts.moved.get(("dram_read", keep.tensor), 0)) - tile * keep.slots
+        single.add(reads * (keep.slots == 1), ints(0), tile)
+        series = _TransferSeries(accelerator)
+        series.add(reads, ints(0), tile)
+        in_turn = maximum(in_turn, series.turn_cycles(work, keep.slots) * (series.loads > 0))
+    return ints(maximum(single.serial_cycles(), in_turn - work))
 
 
 def _tiles(

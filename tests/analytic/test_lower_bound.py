@@ -193,6 +193,38 @@ def test_tiles_of_one_slot_are_waited_for() -> None:
     assert least <= cycles
 
 
+@pytest.mark.parametrize(
+    ("slots", "scores", "latency", "expected"),
+    [
+        (1, 2, 100, 3 * (228 + 40)),  # loads and products in turn
+        (2, 2, 100, 3 * (128 + 128) - 1),  # all bytes, the last store of a channel posted
+        (1, 1, 100, 228 + 3 * 40 + 3 * 192),  # softmax takes longer than the loads beside it
+        (1, 1, 300, 3 * (428 + 40)),
+    ],
+)
+def test_tiles_around_a_fork_are_waited_for(
+    slots: int, scores: int, latency: int, expected: int
+) -> None:
+    """Queries and keys of 64 B each, a byte a cycle, come between the products of 40 cycles.
+
+    Meanwhile softmax works, for 192 cycles; three times.
+    """
+    text = f"""
+    loop bh 1
+    keep Q buffer x{slots}, K buffer x{slots}, S buffer x{scores}, P buffer x2
+    fork
+      | do L array os
+      | do softmax sfu
+    """
+    on = accelerator(
+        sfu={"lanes": 1, "passes": 3, "latency_cycles": 0},
+        dram={"bandwidth_bytes_per_second": gigabytes(1), "latency_cycles": latency},
+    )
+    least, cycles = fused(text, 8, 4, batch=3, operators=("L", "softmax"), on=on)
+    assert least == expected
+    assert least <= cycles
+
+
 def test_only_as_many_tiles_as_have_slots_come_before_a_phase() -> None:
     text = """
     keep V buffer

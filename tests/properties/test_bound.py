@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from itertools import islice
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from simaccel.workload import Operator
 from tests.agreement import assert_bounded
-from tests.drawn_machines import example_machine, machines
+from tests.drawn_machines import example_machine, executes, machines
 from tests.drawn_trees import Drawn, draw_case, draw_held, over_cores
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
+from tests.trees import einsum, mapping, vector, workload
 
 _MACHINES = 14
 """Of each mapping: drawing one takes longer than running it."""
@@ -35,6 +38,32 @@ def test_no_run_of_a_random_tree_is_below_its_bound(
     spatial: bool,  # noqa: FBT001
 ) -> None:
     _check(draw(seed, spatial=spatial), seed)
+
+
+@given(_SEEDS)
+@settings(max_examples=8 * DRAWS)
+def test_no_run_of_products_with_epilogues_is_below_its_bound(seed: int) -> None:
+    """Tiles with one to three slots stand around the forks of two groups, which may overlap."""
+    draw = Random(seed)  # noqa: S311 - reproducible, not secret
+    operators, groups = list[Operator](), list[str]()
+    for at in range(2):
+        m, k, n, ahead = *(draw.randint(1, 12) for _ in range(3)), draw.randint(0, 1)
+        operators += [
+            einsum(f"p{at}", f"U{at} m n", f"A{at} m k", f"W{at} k n", m=m, k=k, n=n),
+            vector(f"v{at}", "residual", f"Y{at} m n", f"U{at} m n", f"R{at} m n", m=m, n=n),
+        ]
+        lines = [f"loop {rank} {draw.randint(1, size)}" for rank, size in (("m", m), ("n", n))]
+        lines += [f"keep {name}{at} buffer x{draw.randint(1, 3)}" for name in "AW"]
+        lines = draw.sample(lines, len(lines))
+        lines += [f"keep {name}{at} buffer x{draw.randint(1 + ahead, 3)}" for name in "URY"]
+        leaves = f"  | do p{at} array {draw.choice(['ws', 'os', 'is'])}", f"  | do v{at} sfu"
+        lines += ["fork ahead 1" if ahead else "fork", *leaves]
+        groups += [f"group p{at}+v{at}", *(f"  {line}" for line in lines)]
+    of = workload(*operators)
+    one = mapping(of, "\n".join(groups))
+    assume(executes(example_machine(one), of, one))
+    for on in islice(machines(of, one, example_machine(one), seed), 4):
+        assert_bounded(of, one, on)
 
 
 @pytest.mark.parametrize("name", CASES)
