@@ -33,6 +33,7 @@ from simaccel.cli.settings import (
 )
 from simaccel.cli.workload_options import WorkloadOptions, number
 from simaccel.dataflows import DATAFLOWS
+from simaccel.errors import with_digits
 from simaccel.numbers import BITS, SUMS
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def read_estimates(entries: Sequence[str]) -> dict[str, int]:
         name = name.strip() if is_named else "total"
         read = number(cycles)
         if not isinstance(read, int) or read < 1 or not name:
-            faults.append(fault("--estimate", text, _ALLOWED))
+            faults.append(fault("--estimate", text, with_digits(cycles, _ALLOWED)))
         elif name in outcome:
             faults.append(fault("--estimate", text, f"one number for {name}"))
         else:

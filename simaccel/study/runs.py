@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from simaccel.dataflows import DEPLOYED
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
@@ -149,6 +150,8 @@ def _simulate_point(point: Point) -> Record:
 
 
 def _simulate_alone(point: Point) -> Record:
+    if point.dataflow == DEPLOYED:  # an objective is that of the dataflows that search
+        point = replace(point, options=replace(point.options, objective="cycles"))
     options, dataflow = point.options, _directed_mapping(point) or point.dataflow
     if point.stages is not None:
         return pipeline_row(run_pipeline(replace(point, dataflow=dataflow)))

@@ -11,7 +11,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
@@ -110,8 +109,6 @@ class DesignSpace:
             base = replace(bases[name], settings=chosen)
             flow = base.fields("mapping").get("dataflow")
             base = replace(base, dataflow=base.dataflow if flow is None else str(flow))
-            if base.dataflow == DEPLOYED:  # its kernels are the same for any objective
-                base = replace(base, options=replace(base.options, objective="cycles"))
             try:
                 yield make.point(base, "design").place_workloads()
             except InputError as error:
