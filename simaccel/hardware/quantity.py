@@ -174,7 +174,9 @@ Bytes = Annotated[int, _quantity("B", unlimited=False)]
 BytesOrUnlimited = Annotated[int | None, _quantity("B", unlimited=True)]
 BytesPerSecond = Annotated[int | None, _quantity("B/s", unlimited=True)]
 Hertz = Annotated[int, _quantity("Hz", unlimited=False)]
-Count = Annotated[int, _integer(1, 2**20)]
+MAX_COUNT: Final = 2**20
+"""The most rows, columns, lanes, cores and other units of one kind."""
+Count = Annotated[int, _integer(1, MAX_COUNT)]
 Cycles = Annotated[int, _integer(0, 2**30)]
 Picojoules = Annotated[float, _number("pJ", _MOST_PICOJOULES)]
 SquareMicrometres = Annotated[float, _number("um2", _MOST_SQUARE_MICROMETRES)]

@@ -72,6 +72,10 @@ def test_fields_of_the_dram_are_not_those_of_the_weights(tmp_path: Path) -> None
         ("ArrayHeight: 3\n", "a SCALE-Sim configuration: sections with lines NAME: VALUE"),
         ("[general]\na: 1\n", "a section [architecture_presets]"),
         (CONFIG.replace("32\n", "x\n", 1), "architecture_presets.ArrayHeight: got 'x'"),
+        (
+            CONFIG.replace("32\n", "2000000\n", 1),
+            "ArrayHeight: got '2000000'; allowed: a whole number from 1 to 1048576",
+        ),
         (CONFIG.replace("ArrayWidth:     16\n", ""), "ArrayWidth: got nothing"),
         (CONFIG.replace("CALC", "USER").replace(": 10", ": fast"), "Bandwidth: got 'fast'"),
     ],

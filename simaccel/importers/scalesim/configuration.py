@@ -21,6 +21,7 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.hardware.fold_grid import STATIONARITIES
+from simaccel.hardware.quantity import MAX_COUNT
 
 _PRESETS: Final = "architecture_presets"
 _SIDES: Final = ("ArrayHeight", "ArrayWidth")
@@ -154,7 +155,7 @@ class _Reading:
     def document(self, path: Path) -> dict[str, Any]:
         """Return the document of the accelerator."""
         source = f"SCALE-Sim configuration {path.name}"
-        rows, cols = (self.whole(name) for name in _SIDES)
+        rows, cols = (self.whole(name, most=MAX_COUNT) for name in _SIDES)
         sizes = [1024 * self.whole(name) for name in _MEMORIES]
         limits = self.limits
         rates = self.rates() if limits else []

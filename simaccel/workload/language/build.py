@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError, require_none, suggest
-from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import (
     Attention,
@@ -222,13 +221,6 @@ def _layers(graph: Graph, scope: str, experts: ExpertLoad) -> str:
         graph.tensor(made, "output" if last and scope == "block" else "intermediate")
         known = len(graph.operators)
         _layer(graph, kinds[number % len(kinds)], experts, source, made)
-        require_at_most(
-            model.name,
-            "layers",
-            len(graph.operators),
-            MAX_OPERATORS,
-            "operators of different layers",
-        )
         if number not in repeated:
             graph.once.update(operator.name for operator in graph.operators[known:])
         source = made

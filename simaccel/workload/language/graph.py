@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.workload.einsum import (
     AffineDimension,
     Einsum,
@@ -81,8 +82,7 @@ class Graph:
     ) -> str:
         """Add an einsum over operands and return the name of its output."""
         ranks = self._ranks((output, *inputs), sizes)
-        self.operators.append(Einsum(self.prefix + name, ranks, tuple(inputs), output))
-        return self.tensor(output.tensor)
+        return self._add(Einsum(self.prefix + name, ranks, tuple(inputs), output))
 
     def vector(
         self,
@@ -99,10 +99,14 @@ class Graph:
         """Add a vector operator over operands and return the name of its output."""
         ranks = self._ranks((*inputs, output), sizes)
         name = self.prefix + name
-        self.operators.append(
-            Vector(name, kind, ranks, tuple(inputs), output, axis, scale, visible)
-        )
-        return self.tensor(output.tensor)
+        return self._add(Vector(name, kind, ranks, tuple(inputs), output, axis, scale, visible))
+
+    def _add(self, operator: Operator) -> str:
+        """Add an operator; more than fit in a workload are refused before they are made."""
+        self.operators.append(operator)
+        count = len(self.operators)
+        require_at_most(self.model.name, "operators", count, MAX_OPERATORS, "different ones")
+        return self.tensor(operator.output.tensor)
 
     def _ranks(
         self, operands: Sequence[Operand], sizes: Mapping[str, int] | None
