@@ -25,7 +25,7 @@ CoreSets = tuple[tuple[int, ...], ...]
 class CorePieces:
     """Pieces of equal size that a spread makes of a rank: ``count`` of them, from ``start`` on.
 
-    Piece i is on core ``core + i * apart``, counted from the first core of the enclosing spread's
+    Piece i is on core ``core + i * stride``, counted from the first core of the enclosing spread's
     piece.
     """
 
@@ -34,7 +34,7 @@ class CorePieces:
     count: int
     size: int
     core: int
-    apart: int
+    stride: int
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,16 @@ def pieces(
     spread, *inner = spreads
     whole = sizes[spread.rank]
     full, rest = divmod(whole, spread.tile)
-    apart = cores_of(inner, {**sizes, spread.rank: min(whole, spread.tile)})
+    stride = cores_of(inner, {**sizes, spread.rank: min(whole, spread.tile)})
     if full:
         inside = {**sizes, spread.rank: spread.tile}
-        yield CorePieces(spread, 0, full, spread.tile, 0, apart), inside
+        yield CorePieces(spread, 0, full, spread.tile, 0, stride), inside
     if rest:
         start = full * spread.tile
-        yield CorePieces(spread, start, 1, rest, full * apart, apart), {**sizes, spread.rank: rest}
+        yield (
+            CorePieces(spread, start, 1, rest, full * stride, stride),
+            {**sizes, spread.rank: rest},
+        )
 
 
 def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
@@ -144,9 +147,9 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
             return
         for piece, inside in pieces(spreads, sizes):
             for number in range(piece.count):
-                place_of_piece = core + piece.core + number * piece.apart
+                piece_core = core + piece.core + number * piece.stride
                 collect_below(
-                    spreads[1:], inside, (*place, piece.start), place_of_piece, (*digits, number)
+                    spreads[1:], inside, (*place, piece.start), piece_core, (*digits, number)
                 )
 
     collect_below(cut.spreads, dict(cut.sizes), (), 0, ())

@@ -155,7 +155,7 @@ def _core_loops(
             tiles=tiles,
             body=body,
             core=piece.core,
-            cores_apart=piece.apart,
+            cores_apart=piece.stride,
         )
 
 

@@ -198,7 +198,7 @@ def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
         "energy_pj": mapped.energy_pj,
         "edp_js": mapped.edp_js,
         "mapspace_size": search.size,
-        "mappings_tried": search.gone,
+        "mappings_tried": search.tried,
         "mappings_valid": search.valid,
         "search_ended_by": search.ended,
         "convergence": convergence_json(search.curve, scale),

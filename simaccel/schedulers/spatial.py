@@ -306,7 +306,7 @@ def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
         name=target.strategy,
         operators=(target.einsum.name,),
         space=result.size,
-        pruned={ROOM: result.gone - result.valid},
+        pruned={ROOM: result.tried - result.valid},
         left=result.score if result.complete else 0.0,
         complete=True,
         ended=result.ended,

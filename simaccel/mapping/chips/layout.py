@@ -132,14 +132,14 @@ class ChipLayout:
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """A collective over some digits; ``behind``: the tensor's layout after it.
+    """A collective over some digits; ``layout``: the tensor's layout after it.
 
     ``halo``: of an exchange of edges, the fraction of its part that a chip sends its neighbours.
     """
 
     kind: Collective
     digits: tuple[ChipAxis, ...]
-    behind: ChipLayout
+    layout: ChipLayout
     halo: Fraction | None = None
 
 
@@ -164,10 +164,10 @@ def moves(made: ChipLayout, read: ChipLayout, shape: Sequence[int] = ()) -> Iter
     for gathered in ((), apart):
         dims = tuple(() if at in gathered else dim for at, dim in enumerate(read.dims))
         steps = [
-            replace(step, behind=_with_borders(step.behind, made))
+            replace(step, layout=_with_borders(step.layout, made))
             for step in _moves(replace(made, windows=()), ChipLayout(dims))
         ]
-        halo = _halo([made, *(step.behind for step in steps)][-1], read, apart, shape)
+        halo = _halo([made, *(step.layout for step in steps)][-1], read, apart, shape)
         if gathered == apart or halo is not None:
             yield from (*steps, *(halo or ()))
             return
@@ -263,7 +263,7 @@ def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
         digits, chip_layout = _sort_digits(chip_layout.partial), ChipLayout(chip_layout.dims)
         yield LayoutStep("all_reduce", digits, chip_layout)
     for moved in (_swap_then_gather(chip_layout, read), _gather(chip_layout, read)):
-        stages = [chip_layout, *(step.behind for step in moved), read]
+        stages = [chip_layout, *(step.layout for step in moved), read]
         if all(map(_have_together, stages, stages[1:], (*(step.digits for step in moved), ()))):
             yield from moved
             return

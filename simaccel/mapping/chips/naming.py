@@ -333,7 +333,7 @@ class TensorNames:
                 allowed = f"cuts of {tensor} like those of {maker}, or parts of it"
                 self.found.append((maker, f"{tensor}, a cache", allowed))
                 return None, source
-            behind = replace(move.behind, first=made.first)
+            behind = replace(move.layout, first=made.first)
             target = self._name(tensor, behind, _SUFFIX[move.kind])
             elements = layout.elements(shape), behind.elements(shape)
             if move.halo is not None:

@@ -102,7 +102,7 @@ class BlockOutcome:
     space: int
     drawn: int
     """Tilings drawn, those beyond fan-outs included."""
-    gone: int
+    tried: int
     """Mappings evaluated, invalid ones included."""
     tilings: int = 0
     valid: int = 0
@@ -120,18 +120,18 @@ def run_block(task: BlockTask) -> BlockOutcome:
     return judge(task, len(drawn), *space.fitting(drawn))
 
 
-def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
+def judge(task: BlockTask, drawn: int, genes: Genes, factors: Ints) -> BlockOutcome:
     """Evaluate mappings, and return the best of them."""
     target, space = task.problem.target, task.problem.spaces[task.space]
     orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
     copies = orders.prod(axis=1)
-    judged = int(copies.sum()) if task.refine and task.seeds else gone
+    judged = int(copies.sum()) if task.refine and task.seeds else drawn
     if not len(genes):
-        return BlockOutcome(task.space, gone, judged)
+        return BlockOutcome(task.space, drawn, judged)
     candidates = space.candidates(genes, factors)
     fits = target.fits(space, candidates)
     if not fits.any():
-        return BlockOutcome(task.space, gone, judged)
+        return BlockOutcome(task.space, drawn, judged)
     genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
     niches = _niches(space, candidates.factors)
     if task.refine:
@@ -144,7 +144,7 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
     until = np.cumsum(copies)
     return BlockOutcome(
         task.space,
-        gone,
+        drawn,
         judged,
         len(genes),
         int(until[-1]),

@@ -63,7 +63,7 @@ class MapspaceResult:
     score: float
     size: int
     """Mappings in the mapspace."""
-    gone: int
+    tried: int
     valid: int
     complete: bool
     ended: Ended
@@ -161,7 +161,7 @@ def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
 class _Tally:
     """The mappings that all stages so far went through."""
 
-    gone: int = 0
+    tried: int = 0
     valid: int = 0
     best: float = float("inf")
     curve: list[tuple[int, float]] = field(default_factory=list)
@@ -179,7 +179,7 @@ class _Standing:
     until: float = float("inf")
     best: Score = _WORST
     space: int = 0
-    gone: int = 0
+    tried: int = 0
     valid: int = 0
     drawn: int = 0
     tilings: int = 0
@@ -227,7 +227,7 @@ class _Standing:
             elite = self.elite.get(outcome.space)
             self.elite[outcome.space] = outcome.found.join(elite)
         for tally in (self, self.tally):
-            tally.gone += outcome.gone
+            tally.tried += outcome.tried
             tally.valid += outcome.valid
         self.drawn += outcome.drawn
         self.tilings += outcome.tilings
@@ -249,10 +249,10 @@ class _Standing:
 
     def _tell(self) -> None:
         effort, spent = self.effort, max(time.monotonic() - self.tally.started, 1e-9)
-        done = self.gone / self.size if self.small else self._idle() / effort.patience
+        done = self.tried / self.size if self.small else self._idle() / effort.patience
         if effort.budget_seconds is not None:
             done = max(done, spent / effort.budget_seconds)
-        note = f"{self.tally.gone / spent:,.0f} mappings/s, best {effort.aim} "
+        note = f"{self.tally.tried / spent:,.0f} mappings/s, best {effort.aim} "
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
     def result(self, tally: _Tally) -> MapspaceResult:
@@ -266,7 +266,7 @@ class _Standing:
             good=good,
             score=self.best[0],
             size=self.size,
-            gone=tally.gone,
+            tried=tally.tried,
             valid=tally.valid,
             complete=self.ended == "all seen",
             ended=self.ended or "all seen",

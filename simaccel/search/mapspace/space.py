@@ -202,13 +202,13 @@ class EinsumMapspace:
             left, chains[:, rank] = np.divmod(left, count)
         keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
         factors = self.book.factors(chains)
-        gone = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
+        tried = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
         fits = self._within_fan_outs(factors)
         chains, factors = chains[fits], rows(factors, fits)
         row = np.repeat(np.arange(len(chains)), keeps)
         kept = np.tile(np.arange(keeps), len(chains))
         none = np.zeros((len(row), orders), dtype=np.int64)
-        return gone, Genes(chains[row], none, kept), rows(factors, row)
+        return tried, Genes(chains[row], none, kept), rows(factors, row)
 
 
 @lru_cache(64)

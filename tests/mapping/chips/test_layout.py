@@ -71,7 +71,7 @@ def test_collectives_bring_what_the_reader_needs(seed: int) -> None:
             for chip in chips
         ]
         joined = {one: set().union(*(has[c] for c in chips if group[c] == one)) for one in group}
-        layout = step.behind
+        layout = step.layout
         has = [joined[group[chip]] & _elements(layout, shape, chip) for chip in chips]
         assert all(has[chip] == _elements(layout, shape, chip) for chip in chips)
     assert not layout.partial

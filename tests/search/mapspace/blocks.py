@@ -12,8 +12,8 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch
 def blocks(space: EinsumMapspace, block: int = 1 << 14) -> Iterator[tuple[int, TilingBatch]]:
     """Yield all mappings within the fan-outs by block, and the number of those examined."""
     for start in range(0, space.combinations, block):
-        gone, genes, factors = space.block(start, min(start + block, space.combinations))
-        yield gone, space.candidates(*in_all_orders(space, genes, factors))
+        tried, genes, factors = space.block(start, min(start + block, space.combinations))
+        yield tried, space.candidates(*in_all_orders(space, genes, factors))
 
 
 def in_all_orders(space: EinsumMapspace, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:

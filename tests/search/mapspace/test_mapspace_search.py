@@ -102,7 +102,7 @@ def test_the_complete_search_finds_the_best_of_all(
         best = min(best, *values.tolist())
     mapped = map_einsum(goal, Effort(objective=objective))
     assert mapped.found.complete
-    assert mapped.found.gone == mapped.found.size == space.size()
+    assert mapped.found.tried == mapped.found.size == space.size()
     counts = mapped.totals.counts
     figures = {
         "cycles": mapped.cycles,
@@ -213,7 +213,7 @@ def _backwards(
 
 def _same(one: NestResult, other: NestResult) -> bool:
     found, theirs = one.found, other.found
-    return one.group == other.group and (found.curve, found.gone) == (theirs.curve, theirs.gone)
+    return one.group == other.group and (found.curve, found.tried) == (theirs.curve, theirs.tried)
 
 
 def test_the_result_follows_from_the_seed_however_many_work() -> None:
@@ -234,7 +234,7 @@ def test_the_curve_falls_to_the_best() -> None:
     assert list(counts) == sorted(set(counts))
     assert list(values) == sorted(set(values), reverse=True)
     assert values[-1] == found.score
-    assert 1 <= counts[0] <= counts[-1] <= found.valid <= found.gone
+    assert 1 <= counts[0] <= counts[-1] <= found.valid <= found.tried
 
 
 def test_how_a_search_ends() -> None:
@@ -266,7 +266,7 @@ def test_a_block_counts_what_it_went_through() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm")
     (space,) = goal.spaces()
     whole = run_block(BlockTask(MapspaceProblem(goal, (space,)), "edp", 0, 0, space.combinations))
-    assert whole.gone == space.size() >= whole.valid > 0
+    assert whole.tried == space.size() >= whole.valid > 0
 
 
 def test_a_tiling_that_is_drawn_again_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
