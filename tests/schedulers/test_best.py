@@ -94,7 +94,7 @@ def test_least_work_is_that_of_the_way_with_the_least_over_a_step_if_asked() -> 
     assert least_work(steps, 3) == 12
 
 
-@pytest.mark.parametrize(("hw", "tokens"), [("edge_tpu", 12), ("mxu_128", 32)])
+@pytest.mark.parametrize(("hw", "tokens"), some([("edge_tpu", 12), ("mxu_128", 32)]))
 def test_no_dataflow_takes_fewer_cycles_than_the_least_work(hw: str, tokens: int) -> None:
     """What is held between groups, or as one of them, takes no work of array and SFU away."""
     workload = build("bert", batch=1, seq_len=tokens, scope="la")
@@ -133,13 +133,13 @@ def test_a_pooling_has_blocks_of_many_channels() -> None:
 def test_a_convolution_may_have_overlapping_windows_behind_it() -> None:
     """The rows that two windows read are rows of one convolution, which is computed once."""
     layers = {
-        "conv": {"kind": "conv", "shape": {"M": 4, "C": 3, "P": 7, "Q": 7, "R": 3, "S": 3}},
-        "pool": {"kind": "pooling", "shape": {"P": 3, "Q": 3, "R": 3, "S": 3}, "stride": 2},
+        "conv": {"kind": "conv", "shape": {"M": 2, "C": 2, "P": 5, "Q": 5, "R": 1, "S": 1}},
+        "pool": {"kind": "pooling", "shape": {"P": 2, "Q": 2, "R": 3, "S": 3}, "stride": 2},
     }
     network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
     result = simulate(parse_workload(network), load_accelerator("toy"), "best")
     check(result.workload, result.mapping, result.program)
-    assert result.run.macs == 4 * 3 * 3 * 3 * 7 * 7
+    assert result.run.macs == 2 * 2 * 5 * 5
 
 
 def _flags() -> Iterator[tuple[str, Options]]:
@@ -159,13 +159,16 @@ def test_no_dataflow_or_flag_is_faster_than_best(
     workload = build("bert", batch=batch, seq_len=tokens, scope=scope)
     on, best_of_all = load_accelerator(hw), Options(tolerance=0.0)
     cycles = simulate(workload, on, "best", options=best_of_all).run.cycles
-    others = [simulate(workload, on, flow, options=flag).run.cycles for flow, flag in _flags()]
+    flags = some(_flags())
+    others = [simulate(workload, on, flow, options=flag).run.cycles for flow, flag in flags]
     assert cycles <= min(others) * (1 + EFFORT.gap)
     if hw == "edge_tpu":
         assert cycles < 0.85 * others[0]
 
 
-@pytest.mark.parametrize("case", some(SMALL, 4), ids=lambda case: f"{case.dataflow}-{case.shape}")
+@pytest.mark.parametrize(
+    "case", some(reversed(SMALL)), ids=lambda case: f"{case.dataflow}-{case.shape}"
+)
 def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
     """Primes, remainders, and buffers in which most of the mappings don't fit."""
     every, fit, optimum = simulated(case)

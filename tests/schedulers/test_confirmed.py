@@ -10,7 +10,7 @@ from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.study.experiment import ExperimentResult, simulate
-from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
+from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
@@ -43,18 +43,12 @@ def _run(
     return simulate(workload, on, dataflow, options=Options(objective=objective, tolerance=0.0))
 
 
-def _edp(result: ExperimentResult) -> float:
-    run, on = result.run, result.accelerator
-    energy = on.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
-    return float(sum(energy.values()) * run.cycles)
-
-
 @pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
     workload = _SMALLER if DRAWS > 1 else _SMALLEST
     whole = _run(workload, dataflow, size).run.cycles
-    for one in "mbhr":
+    for one in "mhr":  # all of one sample is all
         assert whole <= _run(workload, f"{dataflow}-{one}", size).run.cycles
 
 
@@ -115,10 +109,10 @@ def test_l_softmax_and_a_are_confirmed_each_on_its_own() -> None:
 
 
 def test_the_softmax_of_what_stays_on_chip_is_the_best_there() -> None:
-    """Of 2 x 512 x 512 on chip, one cut in two takes 2 passes for 3, which spilled costs a load."""
-    workload = attention_workload(1, 2, 512, 64)
+    """Of 2 x 128 x 128 on chip, one cut in two takes 2 passes for 3, which spilled costs a load."""
+    workload = attention_workload(1, 2, 128, 16)
     result = simulate(workload, load_accelerator("edge_tpu"), "flex-m")
-    assert result.run.elements == 2 * 2 * 512 * 512
+    assert result.run.elements == 2 * 2 * 128 * 128
 
 
 @pytest.mark.parametrize("dataflow", ["flat-h", "flash"])
@@ -162,25 +156,22 @@ def _figure(result: ExperimentResult, objective: Objective) -> float:
     }[objective]
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
+def test_what_is_asked_for_is_smallest() -> None:
     """No mapping that was made for something else has a smaller figure."""
     results = {one: _run(_GEMM, "flex", objective=one) for one in OBJECTIVES}
-    asked = _figure(results[objective], objective)
-    assert asked <= min(_figure(one, objective) for one in results.values())
-    assert asked < max(_figure(one, objective) for one in results.values())
+    for objective in OBJECTIVES:
+        asked = _figure(results[objective], objective)
+        assert asked <= min(_figure(one, objective) for one in results.values())
+        assert asked < max(_figure(one, objective) for one in results.values())
 
 
-@pytest.mark.parametrize(
-    ("workload", "room"),
-    [(_FEW, "512 B")]
-    + [(_SMALLEST, "512 B"), (_SMALLER, "512 B"), (_feed_forward(9, 12), "512 B")] * (DRAWS > 1),
-)
-def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("workload", [_SMALLEST, _SMALLER, _feed_forward(9, 12)])
+def test_best_is_never_worse_than_another_dataflow(workload: Workload) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
-    size = f"buffer.capacity_bytes={room}"
+    size = "buffer.capacity_bytes=512 B"
     best = _run(workload, "best", size, _SLOW)
-    for other in ("flex", "flat", "flash")[: 1 if workload == _FEW else 3]:
+    for other in ("flex", "flat", "flash"):
         try:
             assert best.run.cycles <= _run(workload, other, size, _SLOW).run.cycles
         except NothingFitsError:
@@ -239,14 +230,3 @@ def test_more_of_a_resource_is_never_worse(case: Case) -> None:
     """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""
     for change, before, after in compared(case):
         assert after <= before, change
-
-
-def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() -> None:
-    """Energy times delay is of all operators together: it is no sum over the attention's parts."""
-    one = ModelDimensions(hidden=4, heads=2, head_size=2, ff_size=4)
-    block = attention(one, batch=1, seq_len=3, scope="block")
-    whole, *each = (
-        _edp(_run(block, dataflow, "buffer.capacity_bytes=160 B", objective="edp"))
-        for dataflow in ("flex", *(f"flex-{letter}" for letter in "mbhr"))
-    )
-    assert whole <= min(each)

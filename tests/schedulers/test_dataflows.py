@@ -144,7 +144,9 @@ _COMPUTES = [
     d for d in ON_ANY_ARRAY if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
 ]
 _OTHERS = (*_COMPUTES, "strips")
-_LONG, _LARGE = (build("bert", batch=2, seq_len=n, scope="la") for n in (4096, 288))
+_LONG, _LARGE = (
+    build("bert", batch=2, seq_len=n, scope="la") for n in (4096 if DRAWS > 1 else 1024, 288)
+)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_pipelined_mappings_compute_attention(dataflow: str, seq_len: int) -> No
 
 @pytest.mark.parametrize(
     ("dataflow", "shape"),
-    [*((d, (1, 3, 1)) for d in FITS_ON_TOY), ("naive", (9, 7, 5)), ("flex", (5, 13, 2))],
+    [*((d, (1, 3, 1)) for d in FITS_ON_TOY), ("naive", (9, 7, 5)), ("flex", (5, 6, 2))],
 )
 def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
@@ -241,7 +243,7 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     assert check(workload, mapping, lower(workload, mapping))
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat-r", "flash"])
+@pytest.mark.parametrize("dataflow", ["naive", "flat-r", "flash"])
 def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
     once = small(1, 3, "320 B", dataflow)
     assert make_mapping(la(1, 3), toy("320 B"), dataflow, THE_BEST) == once
@@ -354,7 +356,7 @@ def test_flat_tiles_are_of_their_granularity(batch: int, seq_len: int, capacity:
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex"])
-@pytest.mark.parametrize("granularity", "mbhr" if DRAWS > 1 else "br")
+@pytest.mark.parametrize("granularity", "mbhr" if DRAWS > 1 else "b")
 @pytest.mark.parametrize(
     ("rows", "capacity"),
     some([(3, "320 B"), (5, "448 B"), (7, "4 KiB"), (7, "unlimited")]),
@@ -410,15 +412,13 @@ def test_naive_has_one_tile_for_every_gemm(hw: str, side: int) -> None:
         assert tree[-1] == Do("gemm", "array", "ws")
 
 
-_ALL_ROWS = {"m": 42, "b": 42, "h": 42, "r": 42, "": 42}
-
-
 @pytest.mark.parametrize(
     ("capacity", "rows"),
     [
-        ("448 B", {"m": 0, "b": 0, "h": 7, "r": 11, "": 11}),
-        *[("583 B", {"m": 0, "b": 21, "h": 21, "r": 21, "": 21}), ("unlimited", _ALL_ROWS)]
+        ("448 B", {"b": 0, "h": 7, "r": 11}),
+        *[("448 B", {"m": 0, "": 11}), ("583 B", {"m": 0, "b": 21, "h": 21, "r": 21, "": 21})]
         * (DRAWS > 1),
+        *[("unlimited", {"m": 42, "b": 42, "h": 42, "r": 42, "": 42})] * (DRAWS > 1),
     ],
 )
 def test_naive_keeps_rows_beside_its_tiles(capacity: str, rows: dict[str, int]) -> None:

@@ -39,17 +39,17 @@ def _quick(count: int) -> Accelerator:
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex"])
 def test_a_product_of_four_pieces_takes_a_quarter_of_the_time(dataflow: str) -> None:
-    """64 x 64 x 64 on 4 x 4 PEs that never wait: a core's quarter is 16 x 64 x 64 / 16 steps.
+    """32 x 32 x 32 on 4 x 4 PEs that never wait: a core's quarter is 8 x 32 x 32 / 16 steps.
 
     Beyond, the one time that the array fills and drains, on any number of cores.
     """
-    of = workload(einsum("G", "C m n", "A m k", "B k n", m=64, k=64, n=64), weights=["B"])
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=32, k=32, n=32), weights=["B"])
     cycles = {}
     for count in (1, 4):
         mapping = make_mapping(of, _quick(count), dataflow, Options())
         assert len(core_spreads(mapping.groups[0])) == (count > 1)
         cycles[count] = simulate(of, _quick(count), mapping).run.cycles
-    ideal = 64**3 // 16
+    ideal = 32**3 // 16
     assert ideal // 4 <= cycles[4]
     assert cycles[4] - ideal // 4 <= cycles[1] - ideal + 16
 
@@ -112,9 +112,10 @@ def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
         found = {one.cut.spreads[0].rank if one.cut else "": one.floor for one in cuts}
         assert found == floors
         for one in cuts:
-            option = () if one.cut is None else (f"{one.cut.spreads[0].rank}=cores:2",)
-            ran = make_mapping(of, on, "flex", Options(spread=option))
-            assert one.cut is None or simulate(of, on, ran).run.cycles >= one.floor
+            if one.cut is not None:
+                option = f"{one.cut.spreads[0].rank}=cores:2"
+                ran = make_mapping(of, on, "flex", Options(spread=(option,), patience=1))
+                assert simulate(of, on, ran).run.cycles >= one.floor
 
 
 def test_rows_of_fused_attention_are_spread() -> None:

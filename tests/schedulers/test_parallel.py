@@ -25,6 +25,18 @@ from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer
 from validation.searches import QUICK
 
+LITTLE = Transformer(
+    name="little",
+    source="sizes for sums by hand",
+    hidden=32,
+    layers=2,
+    heads=4,
+    kv_heads=2,
+    head_size=8,
+    ff_size=64,
+    vocabulary=64,
+)
+
 
 def _links(count: int) -> list[str]:
     return [
@@ -117,15 +129,15 @@ def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
 
 def test_lines_and_figures_of_a_pod() -> None:
     pod = load_accelerator("mxu_128", _links(4))
-    model = build("gpt2", phase="decode", prompt=32, scope="model", batch=2)
-    result = simulate(model, pod, "naive-m")
+    model = transformer(LITTLE, phase="decode", prompt=32, scope="model", batch=2)
+    result = simulate(model, pod, "naive-m", options=Options(tensor_parallel=4))
     found = pod_json(result)["chips"]
-    # 12 layers, two all-reduces of 2 rows of 768 sums of 2 bytes each: 2 x 3 quarters are sent
-    assert found["sent_bytes"] == 12 * 2 * 2 * 3 * (2 * 768 * 2 // 4)
-    assert [one["times"] for one in found["collectives"]] == [12, 12]
+    # 2 layers, two all-reduces of 2 rows of 32 sums of 2 bytes each: 2 x 3 quarters are sent
+    assert found["sent_bytes"] == 2 * 2 * 2 * 3 * (2 * 32 * 2 // 4)
+    assert [one["times"] for one in found["collectives"]] == [2, 2]
     assert found["tokens_per_second"] == 2 / pod.seconds(result.run.cycles)
     lines = list(pod_lines(result))
-    assert lines[0].startswith("4 chips in a switch, of which this is one: 24 collectives")
+    assert lines[0].startswith("4 chips in a switch, of which this is one: 4 collectives")
     alone = simulate(build("gemm", shape="M=4,K=4,N=4"), load_accelerator("mxu_128"), "naive")
     assert list(pod_lines(alone)) == []
     assert pod_json(alone) == {}
@@ -142,17 +154,6 @@ def test_a_generation_counts_the_energy_of_all_chips() -> None:
 
 SEQUENCE = ["all_gather", "reduce_scatter"] * 2
 """Korthikanti et al., section 4.2.2: before and behind attention, before and behind the MLP."""
-LITTLE = Transformer(
-    name="little",
-    source="sizes for sums by hand",
-    hidden=32,
-    layers=2,
-    heads=4,
-    kv_heads=2,
-    head_size=8,
-    ff_size=64,
-    vocabulary=64,
-)
 
 
 def test_sequence_parallelism_gathers_and_scatters_in_place_of_all_reduces() -> None:

@@ -42,7 +42,7 @@ def _made(made: Workload, dataflow: str, **options: Any) -> tuple[Mapping, list[
     ("made", "dataflow", "options"),
     [
         (_CHAIN, "flex", {"objective": "edp"}),
-        (_CHAIN, "best", {"constraints": ("dram.m=8",)}),
+        (_CHAIN, "best", {"constraints": ("dram.m=8",), "patience": 5}),
     ],
 )
 def test_other_processes_find_the_same(

@@ -81,15 +81,15 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     return fastest
 
 
-_SHAPES = [(5, 4, 3), (1, 17, 13), (16, 4, 6), (11, 1, 19), (7, 16, 3)]
+_SHAPES = [(1, 17, 13), (16, 4, 6), (11, 1, 19), (7, 16, 3)]
 
 
 @pytest.mark.parametrize(
     ("shape", "rate"),
     [
-        *some(((_SHAPES[0], rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")), 3),
-        *some((shape, "2 GB/s") for shape in _SHAPES[1:3]),
-        *[(shape, "32 GB/s") for shape in _SHAPES[3:]] * (DRAWS > 1),
+        *some((shape, "2 GB/s") for shape in _SHAPES[:2]),
+        *[(shape, "32 GB/s") for shape in _SHAPES[2:]] * (DRAWS > 1),
+        *[((5, 4, 3), rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")] * (DRAWS > 1),
     ],
 )
 def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) -> None:
@@ -341,7 +341,7 @@ def test_sets_whose_columns_were_dropped_are_counted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The choice is the same where only the set that is used now keeps its columns."""
-    layer, on = gemm(m=9, k=6, n=7), _toy()
+    layer, on = gemm(m=5, k=3, n=4), _toy()
     expected = make_mapping(layer, on, "flex", Options())
     made, count = [], CandidateSet._count
 

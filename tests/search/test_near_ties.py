@@ -182,7 +182,7 @@ def test_what_is_given_up_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
 def test_nothing_is_given_up_at_zero() -> None:
     losses: list[ObjectiveLosses] = []
     options = Options(tolerance=0.0, on_losses=losses.append)
-    make_mapping(gemm(m=33, k=17, n=9), load_accelerator("toy"), "flex", options)
+    make_mapping(gemm(m=5, k=3, n=4), load_accelerator("toy"), "flex", options)
     assert losses == []
 
 
@@ -216,7 +216,9 @@ def test_small_tiles_on_many_channels(
     assert TreeSearch(goal).fastest(workload, "conv")[1].cycles <= cycles * (1 + TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", [4, 12, 17, *range(100, 100 + 4 * (DRAWS - 1))])
+@pytest.mark.parametrize(
+    "seed", [4, 7, 12, *[17] * (DRAWS > 1), *range(100, 100 + 4 * (DRAWS - 1))]
+)
 def test_what_is_fixed_is_not_faster(seed: int) -> None:
     """By what is given up of the fastest, and no more; of the options of a case three."""
     case = draw(seed)
