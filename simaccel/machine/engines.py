@@ -113,7 +113,7 @@ class Engine(StatefulPart):
 
     def counters(self) -> Numbers:
         """Return the executions of each command and loop that can be executed again."""
-        return tuple(self.counts[self.plan.again[self.at]])
+        return tuple(self.counts[self.plan.repeating[self.at]])
 
     def limit(self, interval: GaugeInterval) -> int:
         """Return the periods for which the loop that repeats has trips left."""
@@ -134,7 +134,7 @@ class Engine(StatefulPart):
         """Add the iterations of the skipped periods."""
         for depth, amount in growth(skip.interval.before, skip.interval.after, skip.times):
             self.iterations[depth] += amount
-        first = self.plan.again[self.at].start
+        first = self.plan.repeating[self.at].start
         for at, amount in skip.growth():
             self.counts[first + at] += amount
 

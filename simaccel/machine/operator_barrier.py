@@ -49,7 +49,7 @@ class OperatorBarrier(StatefulPart):
     comers: Mapping[str, Callable[[simpy.Event], None]]
     arrived: State[dict[str, set[str]]]
     """By operator, the engines that have arrived at its end, until all have."""
-    here: State[set[str]]
+    all_arrived: State[set[str]]
     """All engines in ``arrived``."""
     held: State[dict[str, simpy.Event]]
     """Loaders that wait for the other loaders of their core."""
@@ -89,13 +89,13 @@ class OperatorBarrier(StatefulPart):
         self.arrived = {name: set() for name in self.members}
         self.ended = dict.fromkeys(self.members, 0)
         self.following = dict.fromkeys(self.cores.values(), "")
-        self.here, self.coming, self.closed = set(), {}, {}
+        self.all_arrived, self.coming, self.closed = set(), {}, {}
         self.held, self.gated, self.depending = {}, {}, {}
 
     def state(self) -> tuple[object, ...]:
         """Return the engines that arrived or wait, and the leads of operators that are awaited."""
         where = tuple(
-            (one in self.here, one in self.held, one in self.gated, one in self.depending)
+            (one in self.all_arrived, one in self.held, one in self.gated, one in self.depending)
             for one in self.engines
         )
         apart = tuple(
@@ -140,7 +140,7 @@ class OperatorBarrier(StatefulPart):
     def _arrive(self, engine: str, operator: str) -> simpy.Event | None:
         arrived = self.arrived[operator]
         arrived.add(engine)
-        self.here.add(engine)
+        self.all_arrived.add(engine)
         event = None
         if engine in self.loaders:
             event, loaders = self.clock.event(), self.loaders[engine]
@@ -155,7 +155,7 @@ class OperatorBarrier(StatefulPart):
             self.end(operator)
             self.ended[operator] += 1
             waiting = {name: self.gated.pop(name) for name in arrived if name in self.gated}
-            self.here -= arrived
+            self.all_arrived -= arrived
             arrived.clear()
             self._let_go(waiting | self._free())
         elif operator not in self.closed and self.computing[operator] <= arrived:
@@ -183,7 +183,7 @@ class OperatorBarrier(StatefulPart):
 
     def waits(self, engine: str) -> bool:
         """Return whether the last operator of an engine has not ended."""
-        return engine in self.here or engine in self.coming
+        return engine in self.all_arrived or engine in self.coming
 
     def gate(self, engine: str) -> simpy.Event | None:
         """Return the event to wait for if the engine's last operator has not ended."""

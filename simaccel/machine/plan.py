@@ -43,7 +43,7 @@ class Plan:
     around: list[tuple[int, ...]] = field(default_factory=list)
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
     """For each of these loops, whether its first or last iteration differs from the others."""
-    again: list[slice] = field(default_factory=list)
+    repeating: list[slice] = field(default_factory=list)
     """By step: the steps that an engine can execute before it returns to this one."""
 
     @cached_property
@@ -93,7 +93,7 @@ def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
     _mark_empty(plan.ops)
     plan.around += _loops_around(plan.ops, [op.trips for op in plan.ops])
     plan.uneven += _loops_around(plan.ops, _uneven(plan.ops))
-    plan.again += _outer_loops(plan.ops)
+    plan.repeating += _outer_loops(plan.ops)
     return plan
 
 

@@ -45,7 +45,7 @@ REPEATS = {
     *("StallAccount.cause", "StallAccount.wait", "StallAccount.site", "StallAccount.outer"),
     *("StallAccount.followers", "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed"),
     *("OperatorBarrier.arrived", "OperatorBarrier.closed", "OperatorBarrier.coming"),
-    *("OperatorBarrier.depending", "OperatorBarrier.following", "OperatorBarrier.here"),
+    *("OperatorBarrier.depending", "OperatorBarrier.following", "OperatorBarrier.all_arrived"),
     *("OperatorBarrier.held", "OperatorBarrier.gated", "Occupancy.ended", "Occupancy.following"),
     *("Occupancy.n_bytes", "Engine.stage", "Engine.skipped_exchange", "Multicast.waiting"),
     *("TileCounts.waiting", "TileCounts.coming", "Occupancy.operator", "Array.came"),

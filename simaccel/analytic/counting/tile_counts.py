@@ -177,7 +177,7 @@ class TileCounter:
         key = (id(cuts), id(view), child, shared, remade_by, anew)
         if key not in self.transfers:
             self.transfers[key] = TileTransfer(
-                cuts=cuts, view=view, child=child, shared=shared, again=remade_by, anew=anew
+                cuts=cuts, view=view, child=child, shared=shared, remaking=remade_by, anew=anew
             )
         return self.transfers[key]
 

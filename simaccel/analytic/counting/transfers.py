@@ -45,7 +45,7 @@ class TileTransfer:
     view: TensorView
     child: int
     shared: int
-    again: frozenset[str] = frozenset()
+    remaking: frozenset[str] = frozenset()
     """Ranks whose loops make sums again, as their maker lacks them."""
     anew: bool = False
     """Whether each iteration of the loops outside loads it again, even if it doesn't move."""
@@ -126,7 +126,7 @@ class TileTransfer:
     def first_repeats(self) -> Ints:
         """Return the number of instances that receive each element a first time."""
         each = (
-            self._repeats(rank) if rank in self.again else self._first_repeats(rank)
+            self._repeats(rank) if rank in self.remaking else self._first_repeats(rank)
             for rank in self.others
         )
         return math.prod(each, start=ints(1))
@@ -205,7 +205,7 @@ class TileTransfer:
         for slide in self._slides(dim):
             others = [(self._boxes(one), c) for one, c in dim if one != slide.rank]
             for n, _, skip in slide.moved:
-                total = total + slide.here * n * _overlap(others, skip)
+                total = total + slide.where * n * _overlap(others, skip)
         return total
 
     def _kept_odd(self, dim: Terms) -> Ints:
@@ -219,7 +219,7 @@ class TileTransfer:
                 side = extent(dim, {**sizes, slide.rank: size})
                 others = side - dict(dim)[slide.rank] * (size - 1)
                 fresh = side - maximum(others - skip, 0)
-                total = total + slide.here * weight * n * (side % 2 - fresh % 2)
+                total = total + slide.where * weight * n * (side % 2 - fresh % 2)
         return total
 
     def _slides(self, dim: Terms) -> Iterator[_Slide]:
@@ -264,14 +264,14 @@ def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[I
 
 @dataclass(frozen=True)
 class _Slide:
-    """A loop over ``rank`` that slides windows, for the candidates ``here``.
+    """A loop over ``rank`` that slides windows, for the candidates ``where``.
 
     ``moved``: pieces as (number, size, skip); a window shares ``skip`` fewer positions with its
     predecessor than the other ranks span.
     """
 
     rank: str
-    here: Bools
+    where: Bools
     moved: list[tuple[Ints, Ints, Ints]]
 
 
