@@ -142,11 +142,8 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     text = list_or_range(wrong.value)
     of_setting = wrong.file.startswith("--") or wrong.file == "accelerator"
     where = wrong.file if of_setting else wrong.field
-    if (
-        not text
-        or wrong.field == "shape"
-        or not (of_setting or (where.startswith("--") and "--sweep" not in options))
-    ):
+    is_option = where.startswith("--") and not ("," in text and "--sweep" in options)
+    if not text or wrong.field == "shape" or not (of_setting or is_option):
         return wrong  # of a file, or of an option that takes lists itself
     name = where.removeprefix("--set ").removeprefix("--")
     name = f"workload.{wrong.field}" if wrong.file == "--shape" else name
