@@ -20,7 +20,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.choice import _Choice
+from simaccel.schedulers.choice import _MappingChoice
 from simaccel.schedulers.group_place import minimise_slots, resident_tensors
 from simaccel.schedulers.residency import fusion_depends_on_residency
 from simaccel.schedulers.tree_search import TreeSearch
@@ -113,7 +113,7 @@ def test_nothing_is_searched_apart_where_holding_gains_more(
     held = make_mapping(of, on, "flex", options)
     assert set(names) == {"kept"}
     assert _kept(held) == ["T"]
-    monkeypatch.setattr(_Choice, "bodies_with_held_tensors", lambda _: [])
+    monkeypatch.setattr(_MappingChoice, "bodies_with_held_tensors", lambda _: [])
     names.clear()
     slow = make_mapping(of, on, "flex", options)
     assert {"alone", "kept"} == set(names)
