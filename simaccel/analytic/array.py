@@ -125,7 +125,7 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
         else:
             add(n_strips * full, side, cols, sums=accumulate)
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
-    work = _BlockParameters(accelerator, grid, stationarity, widths)
+    work = _FoldWork(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
         return FoldFigures(g * _sum_folds(work, kinds, every))
@@ -137,9 +137,7 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
     return FoldFigures(whole + (rest > 0) * _sum_folds(replace(work, products=rest), kinds, every))
 
 
-def _sum_folds(
-    work: _BlockParameters, kinds: Sequence[_EqualFolds], shape: tuple[int, ...]
-) -> Ints:
+def _sum_folds(work: _FoldWork, kinds: Sequence[_EqualFolds], shape: tuple[int, ...]) -> Ints:
     """Return the summed figures of several kinds of folds, in one evaluation if they are small."""
     sums = np.zeros((len(FIGURES), *shape), dtype=np.int64)
     for kind in _group_kinds(kinds, shape):
@@ -236,7 +234,7 @@ def _choose(which: Ints, options: Sequence[Ints]) -> Ints:
 
 
 @dataclass(frozen=True)
-class _BlockParameters:
+class _FoldWork:
     """The parameters that all folds of a block share; ``widths``: bits per element of A, B, C."""
 
     accelerator: Accelerator
@@ -293,7 +291,7 @@ def _add_axes(array: Ints, ndim: int) -> Ints:
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 
-def _fold(work: _BlockParameters, folds: _EqualFolds) -> dict[str, Ints]:
+def _fold(work: _FoldWork, folds: _EqualFolds) -> dict[str, Ints]:
     """Return the figures of equal folds by name; compute, NoC and ports work in parallel."""
     accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
     array, sides = accelerator.systolic, (folds.rows, folds.cols)

@@ -77,7 +77,7 @@ def _add_to_end(end: Counter[str] | None, cycles: Counter[str] | None) -> Counte
 
 
 @dataclass
-class _EarliestEnds:
+class _PathEnds:
     """The earliest ends on a core's path through groups, by term; None if unknown.
 
     ``units``: of the last command of array and of SFU; ``last``: of the last group; ``before``: of
@@ -164,13 +164,13 @@ class _Way:
     """The path of a core through the groups of which it is the first core (``own``)."""
 
     own: Sequence[PlacedGroup | LinkWork]
-    ends: _EarliestEnds = field(init=False)
+    ends: _PathEnds = field(init=False)
     previous: PlacedGroup | LinkWork | None = None
 
     def __post_init__(self) -> None:
         """Begin with the fill of its first group; without any group there is none."""
         zero: Counter[str] = Counter()
-        self.ends = _EarliestEnds({ARRAY: zero, SFU: zero, LINK: zero}, zero, zero)
+        self.ends = _PathEnds({ARRAY: zero, SFU: zero, LINK: zero}, zero, zero)
         for first in [part for part in self.own if isinstance(part, PlacedGroup)][:1]:
             self.ends.units[_unit(first)] = Counter({"fill": int(first.totals.path["fill"])})
 
@@ -296,20 +296,20 @@ def one_after_the_other(
     return max(ends.values(), key=total_of)
 
 
-def _repeat(ends: _EarliestEnds, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:
+def _repeat(ends: _PathEnds, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:
     """Append ``times`` more runs of a layer: each end grows by what one more run adds to it."""
     zero: Counter[str] = Counter()
     found = [
-        _add_to_end(ends.last, _multiply_terms(_round(_EarliestEnds({}, zero), layer).last, times))
+        _add_to_end(ends.last, _multiply_terms(_round(_PathEnds({}, zero), layer).last, times))
     ]
     for unit in (ARRAY, SFU, LINK):
-        after = _round(_EarliestEnds({unit: zero}), layer).units.get(unit)
+        after = _round(_PathEnds({unit: zero}), layer).units.get(unit)
         ends.units[unit] = _add_to_end(ends.units[unit], _multiply_terms(after, times))
         found.append(ends.units[unit])
     ends.last, ends.before = _latest(*found), zero
 
 
-def _round(ends: _EarliestEnds, layer: Sequence[PlacedGroup | LinkWork]) -> _EarliestEnds:
+def _round(ends: _PathEnds, layer: Sequence[PlacedGroup | LinkWork]) -> _PathEnds:
     previous = layer[-1]
     for at, group in enumerate(layer):
         ends.add(group, previous, again=not at)

@@ -115,17 +115,14 @@ def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str
     """
     figures = forecast_json(searches, files, runs=runs)
     able = [each for _, each in searches if not isinstance(each, str)]
-    remembered, distinct = (
-        sum(each.remembered for each in able),
-        sum(each.distinct for each in able),
-    )
+    stored, distinct = (sum(each.remembered for each in able), sum(each.distinct for each in able))
     operators = sum(each.operators for each in able)
     cost = f"{count_text(operators, 'operator')}, {distinct:,} distinct to search: about "
     cost += f"{_rough_seconds(figures['search_seconds'])} of CPU time"
     cost += ", and what plug-ins take" * any(each.seconds is None for each in able)
     cost += f", {_rough_seconds(figures['run_seconds'])} to run" * runs
     return [
-        f"{cost}; {remembered} of {count_text(len(able), 'mapping')} remembered",
+        f"{cost}; {stored} of {count_text(len(able), 'mapping')} remembered",
         *(f"{name}: {each}" for name, each in searches if isinstance(each, str)),
         *(f"would write {path} ({option})" for option, path in files.items() if path),
     ]

@@ -147,10 +147,8 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
             return
         for piece, inside in pieces(spreads, sizes):
             for number in range(piece.count):
-                piece_core = core + piece.core + number * piece.stride
-                collect_below(
-                    spreads[1:], inside, (*place, piece.start), piece_core, (*digits, number)
-                )
+                first = core + piece.core + number * piece.stride
+                collect_below(spreads[1:], inside, (*place, piece.start), first, (*digits, number))
 
     collect_below(cut.spreads, dict(cut.sizes), (), 0, ())
     return tuple(

@@ -91,7 +91,7 @@ _Awaited = dict[str, dict[tuple[str, bool], bool]]
 
 
 @dataclass(frozen=True)
-class _OperatorUse:
+class _OpUse:
     """An operator, the tensors in memory that it uses, and the repeating loops around it.
 
     ``around``: (identity, trips) of each loop.
@@ -105,14 +105,14 @@ class _OperatorUse:
     awaits: frozenset[str]
     around: tuple[tuple[int, int], ...]
 
-    def is_behind(self, other: _OperatorUse) -> bool:
+    def is_behind(self, other: _OpUse) -> bool:
         """Return whether all cores of this operator also run the other one, and so run it first."""
         cores, others = self.operator.cores, other.operator.cores
         if others is None:
             return cores is None or cores[0] % CHIP != REMOTE
         return cores is not None and cores[0] in others and cores[-1] in others
 
-    def meets(self, other: _OperatorUse, apart: frozenset[str] = frozenset()) -> bool:
+    def meets(self, other: _OpUse, apart: frozenset[str] = frozenset()) -> bool:
         """Return whether one writes a tensor that the other uses, except reads of ``apart``."""
         read = other.stores & self.loads - apart or other.loads & self.stores
         return bool(read or other.stores & self.stores)
@@ -120,7 +120,7 @@ class _OperatorUse:
 
 def _uses(
     body: Sequence[Node], around: tuple[tuple[int, int], ...]
-) -> Iterator[tuple[str, _OperatorUse]]:
+) -> Iterator[tuple[str, _OpUse]]:
     for node in body:
         if isinstance(node, ProgramLoop):
             yield from _uses(
@@ -135,7 +135,7 @@ def _uses(
             loads, stores = ways[Load], ways[Store]
             yield (
                 node.name,
-                _OperatorUse(
+                _OpUse(
                     node,
                     frozenset(name for name, _ in loads),
                     frozenset(name for name, weight in loads if weight),
@@ -157,7 +157,7 @@ def _loops(body: Sequence[Node]) -> Iterator[ProgramLoop]:
 def _walk(
     body: Sequence[Node],
     seen: dict[str, bool],
-    uses: Mapping[str, _OperatorUse],
+    uses: Mapping[str, _OpUse],
     awaited: _Awaited,
 ) -> None:
     """Collect what each operator waits for; ``seen``: earlier ones, True if in this iteration."""
@@ -187,9 +187,7 @@ def _walk(
                 _walk(node.body, seen, uses, awaited)
 
 
-def _dependence(
-    other: _OperatorUse, own: _OperatorUse, *, now: bool, by_tiles: bool
-) -> CoreDependence:
+def _dependence(other: _OpUse, own: _OpUse, *, now: bool, by_tiles: bool) -> CoreDependence:
     pairs = zip(other.around, own.around, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     trips = math.prod(n for _, n in other.around[common:])

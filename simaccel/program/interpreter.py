@@ -244,11 +244,9 @@ def _slide(command: Load, slot: _LivingTile, state: _State) -> None:
         max(0, min(old - s, new)) if s >= 0 else 0
         for s, old, new in zip(shift, past.values.shape, tile.shape, strict=True)
     )
-    overlap = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
+    stays = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
     target = tuple(slice(0, n) for n in shared)
-    slot.values[target] = _check_written(
-        past.values[overlap], f"the part of {tile.name} that stays"
-    )
+    slot.values[target] = _check_written(past.values[stays], f"the part of {tile.name} that stays")
     fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")

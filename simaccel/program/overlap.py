@@ -78,7 +78,7 @@ _FIRST = Overlap(free=True, whole=True)
 
 
 @dataclass
-class _OperatorPlace:
+class _OpPlace:
     """An operator and those that can come directly before it; True if in the layer before.
 
     ``elsewhere``: likewise, operators of other cores that it waits for.
@@ -102,7 +102,7 @@ class _OperatorPlace:
 
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return the overlap of each operator by name."""
-    places = {other.name: _OperatorPlace(other) for other, _ in operators_with_tiles(program.body)}
+    places = {other.name: _OpPlace(other) for other, _ in operators_with_tiles(program.body)}
     for core in _different_cores(program, all_cores(program, accelerator.cores.count)):
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
@@ -120,8 +120,8 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
 
 def _overlap_by(
     compiler: CompilerSpec,
-    place: _OperatorPlace,
-    places: Mapping[str, _OperatorPlace],
+    place: _OpPlace,
+    places: Mapping[str, _OpPlace],
     rooms: _Rooms,
 ) -> Overlap:
     """Return the overlap of an operator where a compiler's kernels overlap, or each waits."""
@@ -165,7 +165,7 @@ def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
 
 
 def _walk(
-    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _OperatorPlace], core: int
+    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _OpPlace], core: int
 ) -> dict[str, bool]:
     """Collect the predecessors of each operator of a core; return those of the next node."""
     last = dict(before)
@@ -185,7 +185,7 @@ def _walk(
     return last
 
 
-def _follows_exchange(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> bool:
+def _follows_exchange(place: _OpPlace, places: Mapping[str, _OpPlace]) -> bool:
     """Return whether an operator may come directly behind an exchange over links."""
     return any(
         isinstance(command, Link)
@@ -233,8 +233,8 @@ class _Rooms:
 
 
 def _overlap(
-    place: _OperatorPlace,
-    places: Mapping[str, _OperatorPlace],
+    place: _OpPlace,
+    places: Mapping[str, _OpPlace],
     rooms: _Rooms,
     *,
     weights_alone: bool = False,
@@ -270,14 +270,14 @@ def _overlap(
     return Overlap(early=early, ahead=shared, more_bytes=more, beside=beside)
 
 
-def _going_on(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> Iterator[str]:
+def _going_on(place: _OpPlace, places: Mapping[str, _OpPlace]) -> Iterator[str]:
     """Yield the tiles whose FIFO every possible predecessor has, too."""
     for name, fifo in place.fifos.items() if place.before else ():
         if all(fifo in places[one].fifos.values() for one in place.before):
             yield name
 
 
-def _stands_alone(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -> bool:
+def _stands_alone(place: _OpPlace, places: Mapping[str, _OpPlace]) -> bool:
     """Return whether an operator uses no tiles around it and overwrites nothing that is read.
 
     Operators that store one tensor store different boxes of it.
@@ -296,7 +296,7 @@ def _stands_alone(place: _OperatorPlace, places: Mapping[str, _OperatorPlace]) -
 
 
 def _known_tiles(
-    place: _OperatorPlace, places: Mapping[str, _OperatorPlace], *, weights_alone: bool
+    place: _OpPlace, places: Mapping[str, _OpPlace], *, weights_alone: bool
 ) -> Iterator[Tile]:
     """Yield the tiles that may be loaded before the operator before ends."""
     stored = {

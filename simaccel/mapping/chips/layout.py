@@ -210,8 +210,8 @@ def _halo(
     steps = list[LayoutStep]()
     for at in apart:
         others = [window for window in have.windows if window.dimension != at]
-        wanted = [window for window in read.windows if window.dimension == at]
-        behind = replace(have, windows=tuple(sorted(others + wanted)))
+        need = [window for window in read.windows if window.dimension == at]
+        behind = replace(have, windows=tuple(sorted(others + need)))
         edges = _edges(have, behind, at, shape)
         if edges is None:
             return None
@@ -271,7 +271,7 @@ def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
 
 def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     """Return an all-to-all of the digits that change dimensions, and a gather of those that end."""
-    kept = [_common(own, wanted) for own, wanted in zip(have.dims, read.dims, strict=True)]
+    kept = [_common(own, need) for own, need in zip(have.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(have.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
     steps: list[LayoutStep] = []
@@ -279,10 +279,10 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
         dims = tuple(
             (
                 *own[:n],
-                *(digit for digit in wanted[n:] if digit in swapped),
+                *(digit for digit in need[n:] if digit in swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
-            for own, wanted, n in zip(have.dims, read.dims, kept, strict=True)
+            for own, need, n in zip(have.dims, read.dims, kept, strict=True)
         )
         have = ChipLayout(dims)
         steps.append(LayoutStep("all_to_all", _sort_digits(swapped), have))
@@ -294,9 +294,7 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
 
 def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     """Return a gather of all digits but those with which both layouts begin."""
-    dims = tuple(
-        own[: _common(own, wanted)] for own, wanted in zip(have.dims, read.dims, strict=True)
-    )
+    dims = tuple(own[: _common(own, need)] for own, need in zip(have.dims, read.dims, strict=True))
     rest = _digits(have.dims) - _digits(dims)
     return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
 
@@ -309,11 +307,11 @@ def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bo
     False
     """
     pairs = [
-        _without_common(own, wanted, digits)
-        for own, wanted in zip(before.dims, behind.dims, strict=True)
+        _without_common(own, need, digits)
+        for own, need in zip(before.dims, behind.dims, strict=True)
     ]
     before = ChipLayout(tuple(own for own, _ in pairs))
-    behind = ChipLayout(tuple(wanted for _, wanted in pairs))
+    behind = ChipLayout(tuple(need for _, need in pairs))
     shape = [math.prod(digit.size for dim in pair for digit in dim) for pair in pairs]
     others = _digits((*before.dims, *behind.dims)) - set(digits)
     members = _chips(digits)
@@ -345,8 +343,8 @@ def _chips(digits: Iterable[ChipAxis]) -> list[int]:
 def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
     """Return the dimensions after a reduce-scatter; None if the reader cuts no partial sums."""
     dims = []
-    for own, wanted in zip(made.dims, read.dims, strict=True):
-        more = wanted[len(own) :] if wanted[: len(own)] == own else ()
+    for own, need in zip(made.dims, read.dims, strict=True):
+        more = need[len(own) :] if need[: len(own)] == own else ()
         taken = []
         for one in more:
             if one not in made.partial:

@@ -323,16 +323,13 @@ class _Sharding:
                 if maker is None:
                     continue
                 shape = self.workload.shapes[operand.tensor]
-                made_layout = layout_of(maker, maker.output, self.cuts[maker.name], shape)
+                source = layout_of(maker, maker.output, self.cuts[maker.name], shape)
                 layout = layout_of(operator, operand, cuts, shape)
-                if (
-                    made_layout.partial
-                    and self.sums.get(operator.output.tensor) != made_layout.partial
-                ):
+                if source.partial and self.sums.get(operator.output.tensor) != source.partial:
                     allowed = f"another group for {name}: {maker.name} leaves partial sums"
                     value = f"{name} reads partial sums of {operand.tensor} that nobody adds"
                     self.found.append((where, value, allowed))
-                elif replace(made_layout, partial=layout.partial) != layout:
+                elif replace(source, partial=layout.partial) != layout:
                     allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
                     self.found.append((where, f"{name} reads {operand.tensor}", allowed))
 

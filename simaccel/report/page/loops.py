@@ -110,10 +110,8 @@ class Work:
                 self._count(node.body, times * node.times, sites)
                 continue
             for total, where in ((self.within, ~self._idle), (self.busy_within, self._busy)):
-                selected = where[node.activities]
-                for site, cycles in _by_site(
-                    sites[node.activities[selected]], node.lengths[selected]
-                ):
+                chosen = where[node.activities]
+                for site, cycles in _by_site(sites[node.activities[chosen]], node.lengths[chosen]):
                     total[site] += cycles * times
                     if total is self.within:
                         self.cycles[site % OUTER_SITES] += cycles * times

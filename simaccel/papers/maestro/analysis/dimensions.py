@@ -57,7 +57,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class _EquivalentCut:
+class _TreeCut:
     """A cut of equivalent ranks into pieces in time or in space."""
 
     ranks: tuple[str, ...]
@@ -92,7 +92,7 @@ def _dimensions(
     elif isinstance(array, ArraySpec):
         way += _folds(op, sizes, array, leaf)
     else:
-        way += [_EquivalentCut((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
+        way += [_TreeCut((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
     dimensions = []
     for at, step in enumerate(way):
         if isinstance(step, Keep) or not any(_is_moved(space, step, view) for _, view in op.uses):
@@ -115,73 +115,69 @@ def _dimensions(
 
 def _way(
     space: IterationSpace, outside: Sequence[Node]
-) -> tuple[list[_EquivalentCut | Keep], dict[str, int]]:
+) -> tuple[list[_TreeCut | Keep], dict[str, int]]:
     """Return the cuts and keeps around a leaf, and the sizes of its block."""
-    left, way = dict(space.sizes), list[_EquivalentCut | Keep]()
+    left, way = dict(space.sizes), list[_TreeCut | Keep]()
     for node in outside:
         if isinstance(node, Keep):
             way.append(node)
         elif isinstance(node, Loop | Spread) and node.tile < left[node.rank]:
             steps = -(-left[node.rank] // node.tile)
             where = node.level if isinstance(node, Spread) else ""
-            way.append(_EquivalentCut((node.rank,), node.tile, steps, where))
+            way.append(_TreeCut((node.rank,), node.tile, steps, where))
             left[node.rank] = node.tile
     return way, left
 
 
 def _folds(
     op: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do
-) -> list[_EquivalentCut]:
+) -> list[_TreeCut]:
     """Return the folds of a block: loops, ranks on the array's sides, streamed rank."""
     parts = {rank: op.parts.get(rank) for rank, size in sizes.items() if size > 1}
     high, wide, stream = (
         tuple(rank for rank, own in parts.items() if own == part)
         for part in PLACES[leaf.stationarity or "ws"]
     )
-    folds: list[_EquivalentCut] = []
+    folds: list[_TreeCut] = []
     sides = [(high, array.rows, "rows"), (wide, array.cols, "cols")]
     for ranks, side, _ in sides:
         whole = math.prod(sizes[rank] for rank in ranks)
         if whole > side:
-            folds.append(_EquivalentCut(ranks, side, -(-whole // side), ""))
+            folds.append(_TreeCut(ranks, side, -(-whole // side), ""))
     for ranks, side, name in sides:
         whole = math.prod(sizes[rank] for rank in ranks)
         if whole > 1:
-            folds.append(_EquivalentCut(ranks, 1, min(whole, side), name))
+            folds.append(_TreeCut(ranks, 1, min(whole, side), name))
     length = math.prod(sizes[rank] for rank in stream)
-    return [*folds, *([_EquivalentCut(stream, 1, length, "")] if length > 1 else [])]
+    return [*folds, *([_TreeCut(stream, 1, length, "")] if length > 1 else [])]
 
 
-def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_EquivalentCut]:
+def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_TreeCut]:
     """Return the cut of a block's elements over a vector unit's lanes."""
     ranks = tuple(rank for rank, size in sizes.items() if size > 1)
     elements = math.prod(sizes.values())
-    rounds = [_EquivalentCut(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
-    return [*rounds, *([_EquivalentCut(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
+    rounds = [_TreeCut(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
+    return [*rounds, *([_TreeCut(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
 
 
-def _is_moved(space: IterationSpace, step: _EquivalentCut, view: TensorView) -> bool:
+def _is_moved(space: IterationSpace, step: _TreeCut, view: TensorView) -> bool:
     """Return whether the ranks of a step move a tensor's tile."""
     return bool((space.moves(view) | view.names) & {*step.ranks})
 
 
 def _coupling(
-    space: IterationSpace,
-    op: BoundOperator,
-    way: Sequence[_EquivalentCut | Keep],
-    at: int,
-    number: int,
+    space: IterationSpace, op: BoundOperator, way: Sequence[_TreeCut | Keep], at: int, number: int
 ) -> Coupling:
     name, view = op.uses[number]
     step = way[at]
-    assert isinstance(step, _EquivalentCut)  # noqa: S101 - narrows the type
+    assert isinstance(step, _TreeCut)  # noqa: S101 - narrows the type
     is_sum = number == len(op.inputs)
     end, level = _home(way, at, name)
     is_moved = _is_moved(space, step, view)
     inside = [
         node
         for node in way[at + 1 : end]
-        if isinstance(node, _EquivalentCut) and not node.where and _is_moved(space, node, view)
+        if isinstance(node, _TreeCut) and not node.where and _is_moved(space, node, view)
     ]
     effect: Effect
     if step.where:
@@ -196,7 +192,7 @@ def _coupling(
     return Coupling(tensor=name, effect=effect, level=level)
 
 
-def _home(way: Sequence[_EquivalentCut | Keep], at: int, name: str) -> tuple[int, str]:
+def _home(way: Sequence[_TreeCut | Keep], at: int, name: str) -> tuple[int, str]:
     """Return the next memory inside that keeps a tensor: its index, and its level."""
     for place in range(at + 1, len(way)):
         node = way[place]

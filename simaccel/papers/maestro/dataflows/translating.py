@@ -72,7 +72,7 @@ def directed_mapping(
 
 
 @dataclass
-class _TreeBuilder:
+class _TreeNest:
     """The nodes of a tree while it is written, and what loops have left of each rank."""
 
     sizes: dict[str, int]
@@ -107,12 +107,10 @@ def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) 
     return Group(operators=(operator.name,), tree=tuple(tree))
 
 
-def _nest(
-    layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[Fan]
-) -> _TreeBuilder:
+def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[Fan]) -> _TreeNest:
     """Write the loops and spreads of all levels."""
     ranks = {dim: _rank(layer, dim) for dim in levels[0].sizes}
-    nest = _TreeBuilder({ranks[dim]: size for dim, size in levels[0].sizes.items()})
+    nest = _TreeNest({ranks[dim]: size for dim, size in levels[0].sizes.items()})
     spread: set[str] = set()
     is_inside = False
     for level, fan in zip(levels, fans, strict=True):
@@ -178,7 +176,7 @@ def _units(level: OutputLevel) -> int:
     return min(level.units, -(-level.sizes[one.dim] // one.size))
 
 
-def _add_keeps(operator: Einsum, nest: _TreeBuilder, array: SpatialArraySpec) -> list[Node]:
+def _add_keeps(operator: Einsum, nest: _TreeNest, array: SpatialArraySpec) -> list[Node]:
     """Put the keeps of the buffer among the loops outside.
 
     A tensor is used again by the outermost loop that doesn't move it while a loop inside does: it
