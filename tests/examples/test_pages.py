@@ -232,6 +232,22 @@ def test_commands_in_the_text_can_be_given(page: Path) -> None:
                 command.make_context(None, arguments)
 
 
+@cache
+def _options(command: click.Command) -> frozenset[str]:
+    """Return the options of a command and of those in it."""
+    context, inside = click.Context(command), list[click.Command | None]()
+    if isinstance(command, click.Group):
+        inside = [command.get_command(context, name) for name in command.list_commands(context)]
+    own = (name for option in command.params for name in (*option.opts, *option.secondary_opts))
+    return frozenset(own).union(*(_options(one) for one in inside if one is not None))
+
+
+@each_page
+def test_options_in_the_text_are_there(page: Path) -> None:
+    named = set(re.findall(r"`(--[a-z][a-z-]+)", page.read_text(encoding="utf-8")))
+    assert named <= _options(main) | {"--help"}
+
+
 @each_page
 def test_the_guide_lists_its_pages(page: Path) -> None:
     index = (GUIDE / "README.md").read_text(encoding="utf-8")
