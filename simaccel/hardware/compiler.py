@@ -136,8 +136,9 @@ class CompilerSpec(Spec):
       the whole program fits; ``rows``: inputs and outputs of operators with an axis (norms,
       rotations) that other operators make or read, each up to a quarter of the buffer; ``copies``:
       outputs of copies, up to half of the buffer; ``activations``: all inputs of operators but the
-      first's and all outputs but the last's, of operators for which both fit; ``weights``: from one
-      run to the next, in the order of operators, in the room beside the largest activations.
+      first's and all outputs but the last's, of operators for which both fit, no caches;
+      ``weights``: from one run to the next, in the order of operators, in the room beside the
+      largest activations. Of repeated layers all have to fit, of a part of a model none stay.
     - ``program_start_cycles``: a host's start of a program; once a run, not part of its cycles.
     - ``measured``: measurements with which runs of these kernels were compared.
     """

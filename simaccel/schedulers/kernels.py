@@ -293,10 +293,25 @@ def _keep(workload: Workload, names: Collection[str]) -> Workload:
     return replace(workload, tensors={**old, **kept}) if kept else workload
 
 
+def _is_part(workload: Workload) -> bool:
+    """Return whether a model has other layers, whose operands need the same room on the chip."""
+    return bool(workload.parameters.get("scope", "model") != "model")
+
+
+def _bytes_of_all_layers(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the bytes of each tensor, of a weight or a cache those of all layers together."""
+    times = {
+        operand.tensor: workload.times(operator.name)
+        for operator in workload.operators
+        for operand in operator.inputs
+        if workload.tensors[operand.tensor].kind in ("weight", "cache")
+    }
+    return {name: n_bytes * times.get(name, 1) for name, n_bytes in sizes.items()}
+
+
 def _given_operands(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return the external operands of a whole program's products, if all of them fit the chip."""
-    part = workload.parameters.get("scope", "model") != "model"
-    if part or sum(sizes.values()) > room:
+    if _is_part(workload) or sum(_bytes_of_all_layers(workload, sizes).values()) > room:
         return set()
     made = {operator.output.tensor for operator in workload.operators}
     read = (one.tensor for op in _products(workload.by_name) for one in op.inputs)
@@ -330,22 +345,33 @@ def _moving(workload: Workload, operator: Operator, sizes: Mapping[str, int]) ->
 
 
 def _activations(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
-    """Return the activations of operators that have room for them, but the first and last ones."""
+    """Return the activations of operators that have room for them, but the first and last ones.
+
+    A cache is none: each layer has its own, and it grows from step to step.
+    """
     needed = [_moving(workload, operator, sizes) for operator in workload.operators]
     small = [names for names in needed if sum(names.values()) <= room]
     large = {name for names in needed if names not in small for name in names}
     first, last = workload.operators[0], workload.operators[-1]
-    given = {operand.tensor for operand in first.inputs}
-    return {name for names in small for name in names} - large - given - {last.output.tensor}
+    read_first = {operand.tensor for operand in first.inputs}
+    caches = {name for name, tensor in workload.tensors.items() if tensor.kind == "cache"}
+    left_out = {*large, *read_first, last.output.tensor, *caches}
+    return {name for names in small for name in names} - left_out
 
 
 def _resident_weights(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
-    """Return the weights for which there is room beside activations, in the operators' order."""
+    """Return the weights for which there is room beside activations, in the operators' order.
+
+    Of layers that are repeated all have to fit. Of a part of a model none stay.
+    """
+    if _is_part(workload):
+        return set()
     needed = (sum(_moving(workload, operator, sizes).values()) for operator in workload.operators)
     room, outcome = room - max((n for n in needed if n <= room), default=0), set[str]()
+    every = _bytes_of_all_layers(workload, sizes)
     for operator in workload.operators:
         for operand in operator.inputs:
-            name, n_bytes = operand.tensor, sizes[operand.tensor]
+            name, n_bytes = operand.tensor, every[operand.tensor]
             if workload.tensors[name].kind == "weight" and name not in outcome and n_bytes <= room:
                 outcome.add(name)
                 room -= n_bytes

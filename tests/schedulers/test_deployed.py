@@ -2,9 +2,12 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -636,6 +639,51 @@ def test_activations_and_weights_stay_where_there_is_room() -> None:
         on = load_accelerator("toy", [*settings, f"buffer.capacity_bytes={capacity} B"])
         made = place_on(workload, on, "deployed")
         assert {name for name, tensor in made.tensors.items() if tensor.shared} == on_chip
+
+
+@pytest.mark.parametrize(
+    ("repeat", "room", "stays"), [(1, 4, True), (2, 4, False), (2, 6, True), (3, 6, False)]
+)
+def test_weights_of_all_layers_have_to_fit(repeat: int, room: int, *, stays: bool) -> None:
+    """Weights of 3 bytes, once for each repetition, beside activations of 3 and 1 KiB."""
+    layer = layers_workload("one", {"c": Conv(m=1, c=3, p=32, q=32, r=1, s=1)}, bytes_per_element=1)
+    settings = "compiler.products=streamed", "compiler.stays=[activations,weights]"
+    on = load_accelerator("toy", [*settings, f"buffer.capacity_bytes={4 * 1024 + room} B"])
+    assert place_on(replace(layer, repeat=repeat), on, "deployed").tensors["c.W"].shared == stays
+
+
+@pytest.mark.parametrize(("repeat", "stays"), [(1, True), (2, False)])
+def test_operands_of_all_layers_have_to_fit(repeat: int, *, stays: bool) -> None:
+    """Operands and result are 4 x 4 numbers of two bytes; each layer has weights of its own."""
+    settings = "compiler.products=whole", "compiler.stays=[operands]"
+    on = load_accelerator("toy", [*settings, "buffer.capacity_bytes=96 B"])
+    made = place_on(replace(gemm(m=4, k=4, n=4), repeat=repeat), on, "deployed")
+    assert {tensor.shared for tensor in made.tensors.values() if tensor.kind == "weight"} == {stays}
+
+
+@pytest.mark.parametrize(
+    ("chip", "width", "shape"),
+    [
+        ("tpu_v4", 2, {"prompt": 32, "scope": "model"}),
+        ("coral_edge_tpu", 1, {"prompt": 32, "scope": "model"}),
+        ("coral_edge_tpu", 1, {"prompt": 32}),
+        ("tpu_v3", 2, {"phase": "decode", "kv_len": 64, "scope": "model"}),
+    ],
+)
+def test_a_model_reads_the_weights_and_caches_of_all_layers(
+    chip: str, width: int, shape: dict[str, Any]
+) -> None:
+    """A layer of GPT-2 has 12 x 768^2 weights, and 2 x 768 keys and values for each token."""
+    workload = build("gpt2", **shape)
+    moved = estimate(workload, load_accelerator(chip)).prediction.moved
+    kinds = {name: tensor.kind for name, tensor in workload.tensors.items()}
+    read = Counter[str]()
+    for (level, name), n_bytes in moved.items():
+        if level == "dram_read":
+            read[kinds.get(name, "")] += n_bytes
+    assert read["weight"] >= workload.repeat * 12 * 768**2 * width
+    if "kv_len" in shape:
+        assert read["cache"] >= workload.repeat * 2 * 768 * 64 * width
 
 
 def test_what_stays_is_a_piece_on_one_chip() -> None:
