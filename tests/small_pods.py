@@ -20,6 +20,8 @@ SMALL = Transformer(
     head_size=8,
     ff_size=64,
     vocabulary=64,
+    gated=False,
+    rotary=False,
 )
 LARGE = Transformer(
     name="large",

@@ -13,7 +13,10 @@ from simaccel.cli import main
 from simaccel.workload import MODELS, ModelDimensions
 from tests.small_pods import SMALL
 
-FIELDS = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
+FIELDS = (
+    *("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary"),
+    *("gated", "rotary"),
+)
 
 
 class Call:
@@ -61,7 +64,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
 @pytest.fixture
 def small_model(tmp_path: Path) -> Path:
     """Write the file of a small transformer."""
-    lines = [f"{name}: {getattr(SMALL, name)}" for name in FIELDS]
+    lines = [f"{name}: {json.dumps(getattr(SMALL, name))}" for name in FIELDS]
     path = tmp_path / "small.yaml"
     path.write_text("\n".join(["kind: transformer", "name: small", *lines, ""]))
     return path

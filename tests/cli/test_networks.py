@@ -260,7 +260,7 @@ def test_a_dry_run_names_the_stages(cli: Call, small: str) -> None:
     names = ["first stage", "2 stages between", "last stage"]
     found = cli.json(f"{line} --phase decode --dry-run")
     assert [one["name"] for one in found["searches"]] == names
-    layer = 18  # with two rotary embeddings and six products; one embedding, norm and logits
+    layer = 14  # 6 products, 2 of attention, 2 norms, 2 sums; one embedding, norm and logits
     assert [one["operators"] for one in found["searches"]] == [1 + layer, layer, layer + 2]
     assert found["run_seconds"] == pytest.approx(0.05 * (3 * layer + 3))
     both = cli.json(f"{line} --generate 3 --dry-run")["searches"]

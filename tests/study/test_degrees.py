@@ -74,7 +74,7 @@ def test_splits_of_four_chips_by_hand() -> None:
     come = [head + 103 + 700, 2 * head + 103 + 700]  # 2 x 8 x 32 values of 2 bytes
     last = max(come[0] + tail, come[1]) + tail
     assert ran[2, 2]["first_token_seconds"] == pytest.approx(POD.seconds(last))
-    half = (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64) // 2  # of Q, O, K, V and feed-forward
+    half = (2 * 32 * 32 + 2 * 32 * 16 + 2 * 32 * 64) // 2  # of Q, O, K, V and feed-forward
     layer = half + 2 * 32 + 4 * 9 * 2 * 8  # norms; K and V of 4 sequences after 9 tokens
     assert ran[2, 2]["resident_bytes"] == 2 * (2 * layer + 32 * 32 + 32)  # half the logits, a norm
 

@@ -23,7 +23,7 @@ from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 from validation.bound.figures import impossible, ran_on
 
-SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+SMALL = ModelDimensions(hidden=6, heads=3, head_size=2, ff_size=7, layers=2)
 TOY = load_accelerator("toy")
 
 
@@ -280,7 +280,7 @@ def test_moved_tree_keeps_every_byte() -> None:
     [
         ("toy", "bert", {"seq_len": 8, "scope": "la"}),
         ("toy_linear", "bert", {"seq_len": 4, "scope": "la"}),
-        ("mxu_128", "gpt2", {"phase": "decode", "kv_len": 4}),
+        ("mxu_128", "gpt2", {"phase": "decode", "kv_len": 4, "scope": "la"}),
     ],
 )
 def test_no_figure_is_impossible(on: str, name: str, sizes: dict[str, Any]) -> None:

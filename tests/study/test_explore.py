@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from operator import le
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,14 @@ def explored(*limits: str, store: ResultStore | None = None) -> ExploredDesigns:
         return explore(SPACE.dimensions, designs, plan, team, store=store)
 
 
+@cache
+def free() -> ExploredDesigns:
+    """Explore the space without limits, once."""
+    return explored()
+
+
 def test_figures_are_those_of_single_runs() -> None:
-    for one in explored().rows:
+    for one in free().rows:
         array, buffer, latency = (setting.value for setting in one.settings)
         size = str(array).partition("x")[0]
         options = [f"array.rows={size}", f"array.cols={size}", f"buffer.capacity_bytes={buffer}"]
@@ -72,7 +79,7 @@ def test_figures_are_those_of_single_runs() -> None:
 
 def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
     designs = SPACE.designs(range(SPACE.size))
-    for one, design in zip(explored().rows, designs, strict=True):
+    for one, design in zip(free().rows, designs, strict=True):
         hardware, flow = design.accelerator, one.dataflow
         mappings = [make_mapping(work, hardware, flow) for work in WORK]
         bounds = [
@@ -85,7 +92,7 @@ def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
 
 
 def test_no_design_is_better_than_one_of_the_frontier() -> None:
-    points = explored().rows
+    points = free().rows
     names = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
     rows = [tuple((one.figures or {})[name] or 0 for name in names) for one in points]
     for one, row in zip(points, rows, strict=True):
@@ -98,13 +105,12 @@ def test_no_design_is_better_than_one_of_the_frontier() -> None:
 
 
 def test_limits_leave_designs_out_before_and_after_they_run() -> None:
-    free = explored()
-    areas = sorted({one.figures["area_mm2"] or 0 for one in free.rows if one.figures})
-    powers = sorted(one.figures["power_mw"] or 0 for one in free.rows if one.figures)
+    areas = sorted({one.figures["area_mm2"] or 0 for one in free().rows if one.figures})
+    powers = sorted(one.figures["power_mw"] or 0 for one in free().rows if one.figures)
     limits = (f"area_mm2<={areas[-2]}", f"power_mw<={powers[len(powers) // 2]}")
     found = explored(*limits)
-    assert found.ran < free.ran
-    for one, full in zip(found.rows, free.rows, strict=True):
+    assert found.ran < free().ran
+    for one, full in zip(found.rows, free().rows, strict=True):
         figures: dict[str, Any] = full.figures or {}
         small = figures["area_mm2"] <= areas[-2]
         assert one.within == (small and figures["power_mw"] <= powers[len(powers) // 2])
@@ -153,7 +159,6 @@ class _Stopping:
 
 @pytest.mark.parametrize("after", some([5, 0, 1, 20, 23], 5))
 def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
-    whole = explored(store=ResultStore())
     first = store_in(tmp_path / "s")
     open_store(first, "explore", 0)
     team: Any = _Stopping(after)
@@ -162,8 +167,8 @@ def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: 
         explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=first)
     again = explored(store=store_in(tmp_path / "s"))
     assert again.reused == after
-    assert again.ran == whole.ran - after
-    assert _bytes(again) == _bytes(whole)
+    assert again.ran == free().ran - after
+    assert _bytes(again) == _bytes(free())
     assert explored(store=store_in(tmp_path / "s")).ran == 0
 
 

@@ -211,17 +211,17 @@ def test_first_layers_without_experts_are_in_the_first_stages(
 
 @pytest.mark.parametrize(
     ("windows", "times"),
-    [((4, None), 2), ((100, None), 5), ((9, 4), 2)],  # no token is outside of 9 and 100
+    [((4, None), 2), ((9, None), 5)],  # no token is outside of 9
 )
 def test_layers_that_repeat_are_those_written_out(
     windows: tuple[int | None, ...], times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = replace(SMALL, layers=5, windows=windows)
     whole = transformer(model, phase="decode", prompt=8, scope="model")
-    short = simulate(whole, small_pod(1), "naive-m").run
+    short = simulate(whole, small_pod(1), "strips").run
     monkeypatch.setattr(Transformer, "layer_run", LayerRun(first=0, length=5, times=1))
     written = transformer(model, phase="decode", prompt=8, scope="model")
-    long = simulate(written, small_pod(1), "naive-m").run
+    long = simulate(written, small_pod(1), "strips").run
     assert (whole.repeat, written.repeat) == (times, 1)
     assert (short.cycles, short.macs) == (long.cycles, long.macs)
     assert sum(short.moved.values()) == sum(long.moved.values())
@@ -306,23 +306,11 @@ def test_messages_between_slices_go_over_the_network_and_others_over_links() -> 
         (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
         (8, 4, None, (), "chips: got 8; allowed: at most 4, the number of chips"),
         (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1 of 4, 4 of 1 chips"),
-        (4, 4, None, ("topology=torus", "dimensions=2"), ""),
     ],
 )
 def test_what_cannot_be_cut(
     stages: int, batch: int, micro: int | None, more: tuple[str, ...], said: str
 ) -> None:
-    def run() -> object:
-        return run_stages(
-            _build("decode", batch),
-            small_pod(4, *more),
-            "strips",
-            stages=stages,
-            micro_batches=micro,
-        )
-
-    if not said:
-        assert run()
-        return
+    cut = {"stages": stages, "micro_batches": micro}
     with pytest.raises(InputError, match=said):
-        run()
+        run_stages(_build("decode", batch), small_pod(4, *more), "strips", **cut)
