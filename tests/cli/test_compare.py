@@ -42,7 +42,7 @@ def test_accelerators_with_numbers_of_their_own_are_a_plain_table(cli: Call) -> 
     line = "compare --hw tpu_v1,edge --workload gemm --shape M=9,K=7,N=5 --dataflow naive --jobs 1"
     title, head, *_ = cli.printed(line).splitlines()
     assert title == "gemm, M=9, K=7, N=5, B=1, int8 or bf16 by accelerator"
-    assert "speedup" not in head
+    assert not {"speedup", "seq-len"} & {*head.split()}
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
@@ -53,20 +53,9 @@ def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
     assert max(map(len, shown.splitlines())) <= 120
 
 
-def test_json_is_a_list_with_speedups(cli: Call) -> None:
-    found = cli.json(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m")
-    assert [(one["seq_len"], one["dataflow"]) for one in found] == [
-        *((4, "strips"), (4, "naive-m"), (8, "strips"), (8, "naive-m"))
-    ]
-    assert [one["speedup"] for one in found] == [
-        *(1, found[0]["cycles"] / found[1]["cycles"]),
-        *(1, found[2]["cycles"] / found[3]["cycles"]),
-    ]
-
-
 def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> None:
     less = SMALL.replace("16~KiB", "512B")
-    line = f"compare {less} --seq-len 16 --dataflow flat-m,flash --jobs 1"
+    line = f"compare {less} --seq-len 16 --dataflow flat-m,naive --jobs 1"
     shown = cli.printed(line)
     assert "does not run" in shown
     assert "flat-m at 16: L+softmax+A: no tiling fits the buffer" in shown
@@ -74,19 +63,6 @@ def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> Non
     assert failed["problem"].startswith("L+softmax+A: no tiling fits the buffer")
     assert failed["exit_code"] == 2
     assert ran["speedup"] is None
-
-
-def test_nothing_that_runs_is_an_error(cli: Call) -> None:
-    result = cli(f"compare {SMALL} --seq-len 64 --dataflow flat-m --jobs 1")
-    assert result.exit_code == 2
-    assert "flat-m at 64: " in result.stdout
-
-
-def test_a_gemm_has_no_lengths(cli: Call) -> None:
-    shown = cli.printed(
-        "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive,flex --jobs 1"
-    )
-    assert "seq-len" not in shown
 
 
 SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow strips,naive-m"
@@ -178,7 +154,7 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
-    line = "compare --hw toy --workload bert --scope la --seq-len 12 --dataflow strips,flat-m"
+    line = "compare --hw toy --workload bert --scope la --seq-len 12 --dataflow naive,flat-m"
     shown = cli.printed(f"{line} --sweep buffer=128B:512B:x2 --jobs 1")
     assert shown.count("does not run") == 3
     (reason,) = [text for text in shown.splitlines() if text.startswith("flat-m at")]

@@ -150,9 +150,12 @@ def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> No
     assert cli(f"{line} --plot run.txt").exit_code == 2
 
 
-@pytest.mark.parametrize("search", ["--dataflow flex", "--mapspace pfm --patience 100"])
-def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -> None:
-    line = f"--hw toy --workload gemm --shape M=16,K=16,N=16 {search} --objective cycles"
+@pytest.mark.parametrize(
+    ("size", "search"), [(8, "--dataflow flex"), (16, "--mapspace pfm --patience 100")]
+)
+def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, size: int, search: str) -> None:
+    shape = f"M={size},K={size},N={size + 4}"
+    line = f"--hw toy --workload gemm --shape {shape} {search} --objective cycles"
     assert "given_up" not in cli.json(f"run {line} --set within=0")
     line += " --set within=20%"
     losses = cli.json(f"run {line}")["given_up"]
@@ -317,14 +320,11 @@ def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
 
 
 def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
-    line = f"run --hw toy {SMALL} --set mapspace=ruby-s --check --json"
-    found = json.loads(cli(line).stdout)
-    assert found["macs"] == 7 * 5 * 9 * 11 * 3 * 3
+    line = "--hw toy --workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --set patience=5"
+    found = cli.json(f"run {line} --set mapspace=ruby-s --check")
+    assert found["macs"] == 4 * 3 * 5 * 3
     assert found["check"][0]["compared"] == found["check"][0]["elements"]
-    smaller = (
-        "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --set patience=5 --set jobs=1"
-    )
-    rows = cli.json(f"compare --hw toy {smaller} --set mapspace=pfm,ruby")
+    rows = cli.json(f"compare {line} --set jobs=1 --set mapspace=pfm,ruby")
     assert [row["dataflow"] for row in rows] == ["pfm", "ruby"]
 
 

@@ -106,7 +106,7 @@ def test_no_progress_where_the_errors_are_closed(monkeypatch: pytest.MonkeyPatch
 REPOSITORY = Path(__file__).parents[2]
 TRACE = REPOSITORY / "traces" / "toy_gemm_naive.h5"
 ATTENTION = "--hw toy --workload bert --scope la --seq-len 4"
-COMPARE = f"compare {ATTENTION} --dataflow naive-m,flat-r --jobs 1"
+COMPARE = f"compare {ATTENTION} --dataflow naive --jobs 1"
 SEARCH = f"map {GEMM} --mapspace pfm --patience 9"
 OUTPUTS = {
     f"run {GEMM} --trace {{0}}": ".h5",

@@ -86,27 +86,6 @@ def test_the_quiet_line_says_what_the_cycles_beyond_the_bound_are(cli: Call) -> 
     assert cli(f"run {asked} --detail").stdout.splitlines()[-1] == last
 
 
-def test_json_is_one_object_with_all_figures(cli: Call) -> None:
-    figures = cli.json(f"run {ATTENTION} --dataflow flat-r")
-    assert set(figures) >= {
-        *("cycles", "macs", "ideal_cycles", "utilisation", "bound", "bytes", "engines"),
-        *("energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
-    }
-    assert set(figures["bytes"]) == {"dram", "buffer", "noc"}
-    bound, cycles = figures["bound"], figures["cycles"]
-    assert bound["waiting_cycles"] == cycles - bound["cycles"]
-    for engine in figures["engines"].values():
-        assert engine["busy"] + engine["idle"] + sum(engine["stalls"].values()) == cycles
-
-
-def test_without_fast_forward_all_is_the_same(cli: Call) -> None:
-    run = f"run {ATTENTION} --dataflow naive-m --json"
-    fast, slow = (json.loads(cli(f"{run} {way}").stdout) for way in ("", "--set fast-forward=no"))
-    for figures in (fast, slow):
-        del figures["wall_seconds"], figures["events"]
-    assert fast == slow
-
-
 def test_a_models_defaults_are_512_tokens_of_one_sequence_of_a_block(cli: Call) -> None:
     named = cli("workload show t5 --seq-len 512 --batch 1 --scope block")
     assert cli("workload show t5").stdout == named.stdout
@@ -166,16 +145,6 @@ def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
         del one["wall_seconds"]
     assert again == figures
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".partial"] == []
-
-
-def test_trace_info_says_what_ran(cli: Call, tmp_path: Path) -> None:
-    file = tmp_path / "run.h5"
-    cli(f"run {GEMM} --trace {file} --quiet")
-    shown = cli.printed(f"trace info {file}")
-    assert "gemm" in shown
-    assert "toy" in shown
-    found = cli.json(f"trace info {file}")
-    assert found["cycles"] == cli.json(f"run {GEMM}")["cycles"]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,10 @@ def test_a_setting_is_the_option_that_it_was(cli: Call) -> None:
 
 
 def test_settings_and_fields_stand_beside_one_another(cli: Call) -> None:
-    few = cli(f"run {GEMM} --set array.rows=2 --set stationarity=os --json").stdout
-    many = cli(f"run {GEMM} --set array.rows=8 --set stationarity=os --json").stdout
+    few = cli(f"run {GEMM} --dataflow naive --set array.rows=2 --set stationarity=os --json").stdout
+    many = cli(
+        f"run {GEMM} --dataflow naive --set array.rows=8 --set stationarity=os --json"
+    ).stdout
     assert _figures(few)["cycles"] > _figures(many)["cycles"]
 
 

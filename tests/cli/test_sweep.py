@@ -269,9 +269,11 @@ def test_every_axis_of_explore_is_swept_by_its_name(cli: Call, sweep: str, same:
         assert [one["cycles"] for one in found] == [one["cycles"] for one in other]
 
 
-def test_degrees_that_chips_dont_have_are_rows_with_the_reason(cli: Call) -> None:
+def test_degrees_that_chips_dont_have_are_rows_with_the_reason(
+    cli: Call, small_model: Path
+) -> None:
     pod = "--hw mxu_128 --chips 2 --set links.topology=switch --set links.bytes_per_second=70GB/s"
-    model = "--workload gpt2 --phase decode --kv-len 8 --scope model --batch 1 --dataflow naive"
+    model = f"--workload {small_model} --phase decode --kv-len 8 --scope model --dataflow strips"
     command = f"compare {pod} {model} --set links.hop_cycles=9 --set links.pj_per_bit=1 --json"
     swept = json.loads(cli(f"{command} --sweep tensor-parallel=1,2,3").stdout)
     listed = json.loads(cli(f"{command} --set tensor-parallel=1,2,3").stdout)

@@ -72,7 +72,7 @@ def test_a_run_says_unknown_wherever_an_energy_would_stand(cli: Call, hw: Path) 
 
 def test_an_exploration_has_no_energies(cli: Call, hw: Path) -> None:
     load = "--workload gemm~shape=M=16,N=16,K=16"
-    line = f"explore --hw {hw} {load} --axis sfu.lanes=8,16 --objective cycles"
+    line = f"explore --hw {hw} {load} --set patience=9 --axis sfu.lanes=8,16 --objective cycles"
     assert "unknown  unknown" in cli.printed(line)
     designs = cli.json(line)["designs"]
     assert {(one["energy_pj"], one["edp_js"], one["power_mw"]) for one in designs} == {(None,) * 3}

@@ -38,6 +38,7 @@ from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
 from tests.importers.test_scalesim import SHIPPED
 from tests.refusals import faults_of, refusal_of
+from tests.small_pods import SMALL
 
 GEMM = gemm(m=9, k=7, n=5)
 SHEET = "Layer,M,N,K,Estimate\na,9,5,7,1000\nb,4,4,4,\n"
@@ -169,7 +170,7 @@ def test_a_result_is_one_line_and_the_json_of_the_command_line(result: Result) -
 
 def test_a_result_has_its_main_figures(tmp_path: Path) -> None:
     """A GEMM by the row of its trace, tokens by the clock, energy by the JSON's parts."""
-    workload = build("gpt2", scope="model", phase="decode", kv_len=3, batch=2)
+    workload = transformers.transformer(SMALL, scope="model", phase="decode", kv_len=3, batch=2)
     result = simulate(workload, "cloud", "naive")
     cycles = sum(operator.cycles for operator in result.run.operators)
     assert result.cycles == cycles
@@ -326,9 +327,9 @@ def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
 
 
 def test_every_operator_of_any_workload_runs_alone() -> None:
-    step = build("gpt2", phase="decode", kv_len=7)
+    step = transformers.transformer(SMALL, phase="decode", kv_len=7)
     compared = compare(step, "edge", "naive", each="operator")
-    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1, bf16"
+    assert compared.title == "small on edge, phase decode, kv-len 7, scope block, batch 1, bf16"
     frame = compared.to_pandas()
     assert list(frame["operator"]) == [one.name for one in step.operators]
     assert frame["macs"].sum() == step.macs
@@ -450,4 +451,4 @@ def test_what_is_left_out_is_refused_unless_it_is_allowed(tmp_path: Path) -> Non
             (one,) = faults_of(verb, given, "toy")
             assert one.allowed.startswith("load_workload(..., allow_unmodelled=True), to leave it")
     taken = load_workload(path, allow_unmodelled=True)
-    assert simulate(taken, "toy").to_dict()["macs"] == 64 * 32 * 16
+    assert simulate(taken, "toy", "naive").to_dict()["macs"] == 64 * 32 * 16

@@ -397,7 +397,7 @@ def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
     """Loads at once, and zooms from the whole run to one event with its exact cycles."""
     workload = build("bert", batch=64, seq_len=65_536, scope="la")
     path = tmp_path / "long.h5"
-    record(path, workload, load_accelerator("edge", ["dram.capacity_bytes=32768 GiB"]), "naive-m")
+    record(path, workload, load_accelerator("edge", ["dram.capacity_bytes=32768 GiB"]), "naive")
     browser = page(path)
     loaded = _run(
         browser, "return performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"

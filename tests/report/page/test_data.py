@@ -143,7 +143,7 @@ def test_channels_of_a_dram_share_its_limit(tmp_path: Path) -> None:
     accelerator = load_accelerator("toy")
     dram = accelerator.dram.model_copy(update={"channels": 2})
     path = tmp_path / "t.h5"
-    record(path, gemm(m=9, k=7, n=5), accelerator.model_copy(update={"dram": dram}), "flex")
+    record(path, gemm(m=9, k=7, n=5), accelerator.model_copy(update={"dram": dram}), "naive")
     with TraceReader.open(path) as trace:
         limits = run_facts(trace)["limits"]
         total = trace.bandwidth(bins=1).bytes_per_cycle["dram"]
