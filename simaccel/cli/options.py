@@ -165,25 +165,20 @@ def option_group(
 
 
 def _take_workload(given: dict[str, Any]) -> WorkloadOptions:
-    if "overrides" in given:
-        _take_sums(given)
+    if "overrides" in given:  # the format of sums is the accelerator's
+        words = [word.strip() for text in given["precision"] for word in text.split(",")]
+        is_sums = [word.partition("=")[0].strip() == SUMS for word in words]
+        sums = [f"precision.{word}" for word, is_sum in zip(words, is_sums, strict=True) if is_sum]
+        given["overrides"] = (*given["overrides"], *sums)
+        given["precision"] = tuple(
+            word for word, is_sum in zip(words, is_sums, strict=True) if not is_sum
+        )
     names = [field.name for field in fields(WorkloadOptions) if field.name in given]
     return WorkloadOptions(**{name: given.pop(name) for name in names})
 
 
 workload_options = option_group("options", _take_workload, *_SIZES)
 """Options for the sizes of a workload; the command has its ``name`` as an argument or option."""
-
-
-def _take_sums(given: dict[str, Any]) -> None:
-    """Set the accelerator's format of sums by --precision."""
-    words = [word.strip() for text in given["precision"] for word in text.split(",")]
-    is_sums = [word.partition("=")[0].strip() == SUMS for word in words]
-    sums = [f"precision.{word}" for word, is_sum in zip(words, is_sums, strict=True) if is_sum]
-    given["overrides"] = (*given["overrides"], *sums)
-    given["precision"] = tuple(
-        word for word, is_sum in zip(words, is_sums, strict=True) if not is_sum
-    )
 
 
 def settings_option(command: Command) -> Command:

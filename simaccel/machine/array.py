@@ -159,18 +159,14 @@ class Array(OnChipEngine):
         """Begin or end a block, or run a fold or a pass."""
         if op.begins is not None:
             return self._begin(op, op.begins)
-        if op.ends is not None:
-            self._end_block(op.ends)
+        if op.ends is not None:  # of the drain; meanwhile the next block may begin
+            now = self.clock.cycle
+            self.free_at = now - op.ends.hidden
+            self.left_at = max(self.left_at, now + op.ends.leaving)
+            self.drained_at = max(self.drained_at, now + op.ends.cycles + op.ends.latency_cycles)
+            self.came[op.ends.made] = self.drained_at
             return ()
         return super().work(op)
-
-    def _end_block(self, edge: FoldEdge) -> None:
-        """Set the times of the drain after a block's last fold, while the next one may begin."""
-        now = self.clock.cycle
-        self.free_at = now - edge.hidden
-        self.left_at = max(self.left_at, now + edge.leaving)
-        self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
-        self.came[edge.made] = self.drained_at
 
     def _begin(self, op: Instruction, edge: FoldEdge) -> Waiting:
         """Wait until the stationary operand is in place and the stream is at the edge.
@@ -240,19 +236,15 @@ class Array(OnChipEngine):
             return
         account = self.account
         before = account.cause if account.cause in (Cause.IDLE, Cause.LINK) else Cause.DRAIN
-        yield from self._settle()
-        account.switch(self.clock.cycle, before)
-        yield event
-        self.came, self.since = {}, self.clock.cycle
-
-    def _settle(self) -> Waiting:
-        """Wait until the last result has left."""
         left = self.drained_at - self.clock.cycle
         on_way = min(left, self.resources.accelerator.tail_latency_cycles)
         for cycles, cause in ((left - on_way, Cause.ARRAY), (on_way, Cause.NOC)):
             if cycles > 0:
                 self.account.switch(self.clock.cycle, cause)
                 yield self.clock.timeout(cycles)
+        account.switch(self.clock.cycle, before)
+        yield event
+        self.came, self.since = {}, self.clock.cycle
 
 
 def memory_cycles(plan: Plan) -> int:

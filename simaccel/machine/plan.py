@@ -172,7 +172,12 @@ def _mark_empty(ops: list[Instruction]) -> None:
 def _ops(step: Instruction, command: Command, accelerator: Accelerator) -> Iterator[Instruction]:
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
-            yield from _fold_instructions(step, command, command.on, accelerator)
+            found = folds_of(command, command.on, accelerator)
+            site, operator = step.site, step.operator
+            begins, ends = edges_of(command, command.on, found, accelerator, step.before)
+            yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
+            yield from _folds((found.folds,), command, step, accelerator)
+            yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
         else:
             yield _pass(step, command, command.on, accelerator)
     elif isinstance(command, Sfu):
@@ -300,17 +305,6 @@ def _unit(step: Instruction, command: UnitCommand, accelerator: Accelerator) -> 
 
 def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
     return in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)
-
-
-def _fold_instructions(
-    step: Instruction, command: Compute, folds: Folds, accelerator: Accelerator
-) -> Iterator[Instruction]:
-    found = folds_of(command, folds, accelerator)
-    site, operator = step.site, step.operator
-    begins, ends = edges_of(command, folds, found, accelerator, step.before)
-    yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
-    yield from _folds((found.folds,), command, step, accelerator)
-    yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
 
 
 def _folds(

@@ -177,8 +177,19 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
 
 
 def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
-    """Return the workload that ``make`` builds from the given sizes, in the given precision."""
-    options = _drop_absent(sizes)
+    """Return the workload that ``make`` builds from the given sizes, in the given precision.
+
+    Raises:
+        InputError: a size of an unknown name, and what ``make`` refuses.
+
+    """
+    known = WorkloadSizes.__annotations__
+    require_none(
+        Fault("workload", name, value, f"no such size; {suggest(name, known)}")
+        for name, value in sizes.items()
+        if name not in known
+    )
+    options = {name: value for name, value in sizes.items() if value is not None and value != {}}
     precision = parse_precision(options.pop("precision", {}), "workload")
     workload = make(options)
     return with_precision(workload, precision) if precision else workload
@@ -215,17 +226,6 @@ def _attention_model(name: str, options: Mapping[str, Any]) -> Workload:
         )
     except InputError as error:
         raise InputError([_of_name(fault) for fault in error.faults]) from None
-
-
-def _drop_absent(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes without None; refuse unknown names."""
-    known = WorkloadSizes.__annotations__
-    require_none(
-        Fault("workload", name, value, f"no such size; {suggest(name, known)}")
-        for name, value in sizes.items()
-        if name not in known
-    )
-    return {name: value for name, value in sizes.items() if value is not None and value != {}}
 
 
 def require_taken(name: str, kind: str, given: Mapping[str, object]) -> None:

@@ -197,15 +197,11 @@ class TensorNames:
             is_left |= not self.workload.readers.get(name)
             if made.partial and is_left and not any(one.tensor == name for one in self.exchanges):
                 self._bring(name, made, replace(made, partial=frozenset()), "")
-        self._take_dimensions()
-        self._require_layers()
-        self._set_kinds()
-
-    def _take_dimensions(self) -> None:
-        """Set the dimensions of collectives, in the order of these in which they take least."""
         self.order, faults = choose_order(self.exchanges, self.spec, self.workload.times)
         self.found += [(self.makers[each.tensor][1], *fault) for each, fault in faults]
         self.exchanges = [each.through(self.spec, self.order) for each in self.exchanges]
+        self._require_layers()
+        self._set_kinds()
 
     def _require_layers(self) -> None:
         """Collect tensors that a repeated layer makes in another layout than the next reads."""
