@@ -172,11 +172,11 @@ def _mark_empty(ops: list[Instruction]) -> None:
 def _ops(step: Instruction, command: Command, accelerator: Accelerator) -> Iterator[Instruction]:
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
-            found = folds_of(command, command.on, accelerator)
+            folding = folds_of(command, command.on, accelerator)
             site, operator = step.site, step.operator
-            begins, ends = edges_of(command, command.on, found, accelerator, step.before)
+            begins, ends = edges_of(command, command.on, folding, accelerator, step.before)
             yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
-            yield from _folds((found.folds,), command, step, accelerator)
+            yield from _folds((folding.folds,), command, step, accelerator)
             yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
         else:
             yield _pass(step, command, command.on, accelerator)
