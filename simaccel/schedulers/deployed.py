@@ -32,6 +32,7 @@ from simaccel.schedulers.kernel_trees import (
     shrink_sizes,
     sliding_ranks,
     tilings,
+    vector_tree,
 )
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise, is_same_product
 from simaccel.schedulers.tree_search import TreeSearch
@@ -320,14 +321,9 @@ class _Compiler:
         alike = not axes and all(is_elementwise(item.operator) for item in space.operators)
         if spec.elementwise == "whole" and alike:
             most, slots = math.prod(space.sizes.values()), 1
-        made = {item.output.name for item in space.operators} - space.escapes
-        names_in = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
-        keeps = [Keep(name, slots=1 if name in made else slots) for name in names_in]
-        leaves = tuple((Do(item.name, SFU),) for item in space.operators)
-        end: Node = Fork(leaves) if len(leaves) > 1 else leaves[0][0]
 
         def tree(tiles: Sizes) -> Tree:
-            return (*cut_loops(space, ranks, tiles), *keeps, end)
+            return vector_tree(space, cut_loops(space, ranks, tiles), slots)
 
         return self._first_fitting(group, tree, shrink_sizes(space, ranks, most), [tuple(ranks)])
 

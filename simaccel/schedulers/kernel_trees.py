@@ -251,6 +251,30 @@ def converted_blocks_tree(
     return (*outside, *keeps, *((end,) if end else inner))
 
 
+def vector_tree(space: IterationSpace, loops: Sequence[Loop], slots: int) -> Tree:
+    """Return the kernel of vector operators in blocks.
+
+    What lacks a rank of the loops, such as the conversion of a bias, is done before them, once.
+    """
+    cut = {loop.rank for loop in loops}
+    *before, last = space.operators
+    once = [item for item in before if not cut <= {*item.output.ranks}]
+    inside = [item for item in before if item not in once] + [last]
+    made = {item.output.name for item in space.operators} - space.escapes
+
+    def keeps(items: Sequence[BoundOperator], slots: int) -> dict[str, Keep]:
+        names = (name for item in items for name, _ in item.uses)
+        return {name: Keep(name, slots=1 if name in made else slots) for name in names}
+
+    held = keeps(once, 1)
+    moving = [keep for name, keep in keeps(inside, slots).items() if name not in held]
+    leaves = tuple((Do(item.name, SFU),) for item in inside)
+    end: Tree = (*loops, *moving, Fork(leaves) if len(leaves) > 1 else leaves[0][0])
+    if once:
+        end = (Fork((*((Do(item.name, SFU),) for item in once), end)),)
+    return (*held.values(), *end)
+
+
 def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
     """Yield the padded sizes of ranks for each choice of the ranks on lanes and on sublanes."""
     for along in ranks:

@@ -37,6 +37,7 @@ from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.precision import with_precision
 from tests.trees import einsum
+from tests.trees import vector as vector_operator
 from tests.trees import workload as linked
 from validation.silicon.runs import attention_workload, vector_workload
 
@@ -342,6 +343,19 @@ def test_products_in_converted_blocks_have_their_values(
     result = simulate(product, in_blocks(1), "deployed")
     check(result.workload, result.mapping, result.program)
     assert result.cycles >= result.prediction.bound_cycles
+
+
+@pytest.mark.parametrize("block", [4, 24, 1024])
+@pytest.mark.parametrize("elementwise", ["blocks", "whole"])
+def test_a_bias_is_converted_once(block: int, elementwise: str) -> None:
+    """5 x 9 numbers and a bias of 9 are converted and added, 45 + 9 + 45 elements in any blocks."""
+    on = toy(
+        "whole", f"compiler.vector_block_elements={block}", f"compiler.elementwise={elementwise}"
+    )
+    added = vector_operator("add", "residual", "Y m n", "X m n", "b n", m=5, n=9)
+    result = simulate(fp16(linked(added)), on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    assert result.run.elements == 45 + 9 + 45
 
 
 @pytest.mark.parametrize(("keys", "slots"), [(3, 1), (4, 2)])
