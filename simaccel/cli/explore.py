@@ -131,7 +131,8 @@ class ExplorationFiles(OutputFiles):
     ),
     option(
         "--dataflow NAMES",
-        "List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
+        "List of dataflows: flex,flat. By default deployed on chips whose compiler is described, "
+        "else flat; on spatial arrays ruby-s, or directives (that of the .m file).",
     ),
     pipeline_option,
     *_SEARCH,

@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
@@ -58,8 +59,9 @@ class DesignSpace:
     """Accelerators, weighted workloads and axes, whose product is explored.
 
     ``loads``: workloads with their weights. ``dataflows``: names of dataflows and mapspaces; if
-    empty, `flat` on systolic arrays and `ruby-s` on spatial ones. ``options`` of the scheduler,
-    ``stages`` and ``micro_batches`` of a pipeline: for designs whose axes don't set them.
+    empty, `deployed` on chips whose compiler is described, `flat` on other systolic arrays and
+    `ruby-s` on spatial ones. ``options`` of the scheduler, ``stages`` and ``micro_batches`` of a
+    pipeline: for designs whose axes don't set them.
     """
 
     accelerators: tuple[Accelerator, ...]
@@ -117,11 +119,11 @@ class DesignSpace:
     def _base(self, hardware: Accelerator) -> Point:
         """Return the design on an accelerator before any setting of an axis."""
         spatial = isinstance(hardware.array, SpatialArraySpec)
-        default = self.dataflows[0] if self.dataflows else MAPSPACE if spatial else DATAFLOW
+        alone = MAPSPACE if spatial else DEPLOYED if hardware.compiler.described else DATAFLOW
         return Point(
             accelerator=hardware,
             loads=self.loads,
-            dataflow=default,
+            dataflow=self.dataflows[0] if self.dataflows else alone,
             options=self.options,
             stages=self.stages,
             micro_batches=self.micro_batches,

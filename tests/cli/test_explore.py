@@ -123,6 +123,8 @@ def test_kernels_of_a_compiler_are_explored_by_any_objective(cli: Call, how: str
     found = cli.json(f"explore --hw tpu_v4 {line} {how} --axis array.count=2,4 --jobs 1")
     runs = [cli.json(f"run --hw tpu_v4 --set array.count={n} {kernels}") for n in (2, 4)]
     assert [one["cycles"] for one in found["designs"]] == [one["cycles"] for one in runs]
+    free = cli.json(f"explore --hw tpu_v4 {line.partition(' --d')[0]} {how} --axis array.count=2")
+    assert free["designs"][0]["cycles"] == runs[0]["cycles"]
     row, _ = cli.json(f"compare --hw tpu_v4 {kernels},naive {how} --set array.count=2")
     assert row["cycles"] == runs[0]["cycles"]
 
