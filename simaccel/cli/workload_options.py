@@ -85,7 +85,10 @@ class WorkloadOptions:
         model, document = self.require_transformer()
 
         def make_workload() -> Made:
-            sizes = self._of_transformer()
+            from simaccel.workload.building import require_taken
+
+            sizes = self._sizes()
+            require_taken(self.name, "transformer", sizes)
             allowed = f"nothing with {self.name}; the file sets it"
             repeated = [name for name in sizes if name in document]
             require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
@@ -115,13 +118,6 @@ class WorkloadOptions:
             allowed = f"a transformer, as tokens are generated; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
         return self.name, {}
-
-    def _of_transformer(self) -> dict[str, Any]:
-        from simaccel.workload.building import require_taken
-
-        given = self._sizes()
-        require_taken(self.name, "transformer", given)
-        return given
 
     def is_file(self) -> bool:
         """Return whether the name is the path of a file."""

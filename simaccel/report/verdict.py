@@ -118,7 +118,11 @@ def engine_text(engine: str) -> str:
 def _direct(scene: VerdictFigures, cause: str) -> str:
     """Name what an engine waits for directly; the cause is the root of that wait."""
     if scene.part.name == TOTAL:
-        return _wait_operators(scene, cause)
+        cycles: Counter[str] = Counter()
+        for part in scene.operators:
+            cycles += Counter({part.name: dict(part.stalls(part.compute)).get(cause, 0)})
+        most = [name for name, n in cycles.most_common(2) if n >= _LARGE_PART * cycles.total()]
+        return f" (mostly in {' and '.join(most)})" if most and len(cycles) > len(most) else ""
     wait = scene.part.longest_wait(scene.engine, cause)
     if wait is None or not wait.tile:
         return ""
@@ -130,15 +134,6 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
         return f" for {wait.tile} tiles, partial sums that come back from DRAM"
     by = f" from {engine_text(wait.waits_for)}" if without_core(wait.waits_for) in _ENGINES else ""
     return f" for {wait.tile} tiles{by}"
-
-
-def _wait_operators(scene: VerdictFigures, cause: str) -> str:
-    """Name the operators in which most of a wait of the whole run falls."""
-    cycles: Counter[str] = Counter()
-    for part in scene.operators:
-        cycles += Counter({part.name: dict(part.stalls(part.compute)).get(cause, 0)})
-    most = [name for name, n in cycles.most_common(2) if n >= _LARGE_PART * cycles.total()]
-    return f" (mostly in {' and '.join(most)})" if most and len(cycles) > len(most) else ""
 
 
 def _dram_bandwidth(scene: VerdictFigures) -> str:

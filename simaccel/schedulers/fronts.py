@@ -67,7 +67,13 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
         return _mapspace(explorer, dataflow, options)
     name = dataflow.partition("-")[0]
     if DATAFLOWS.get(dataflow) != "choice" or (name == "naive" and shared):
-        return _single_front(explorer, dataflow, options)
+        bodies = []  # one mapping for each figure, as its candidates are not exposed
+        for objective in explorer.objectives:
+            effort = replace(options.effort, objective=objective)
+            single = replace(options, objective=objective, effort=effort)
+            mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, single)
+            bodies.append(mapping.body)
+        return explorer.whole_front(bodies)
     options = replace(options, pipeline=options.pipeline or name == "best")
     steps = steps_of(explorer.workload, explorer.search, options, dataflow)
     fronts = {
@@ -84,17 +90,6 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     return explorer.hold_and_parallelise(
         front, _join_steps(explorer, plain, fronts).points, holds=holds
     )
-
-
-def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
-    """Return a scheduler's mapping for each figure, if it doesn't expose its candidates."""
-    bodies = []
-    for objective in explorer.objectives:
-        effort = replace(options.effort, objective=objective)
-        single = replace(options, objective=objective, effort=effort)
-        mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, single)
-        bodies.append(mapping.body)
-    return explorer.whole_front(bodies)
 
 
 def _join_steps(

@@ -269,7 +269,8 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
     kind = _kind(node, evaluator)
     dimensions = _single_member(node, DimensionsNode, evaluator)
     if kind is None or dimensions is None:
-        _values(dimensions, evaluator)
+        for _, value in () if dimensions is None else _entries(dimensions.entries, evaluator):
+            evaluator.value(value, {})
         return None
     stride_node = _single_member(node, StrideNode, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
@@ -283,12 +284,6 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
         up = stride if stride_node else (sizes["R"], sizes["S"])
     layer = DescribedLayer(name=name, kind=kind, sizes=sizes, stride=stride, up=up, node=node)
     return layer if _fits(layer, dimensions, evaluator) else None
-
-
-def _values(node: DimensionsNode | None, evaluator: Evaluator) -> None:
-    """Note values that are none, of dimensions whose names can't be checked."""
-    for _, value in () if node is None else _entries(node.entries, evaluator):
-        evaluator.value(value, {})
 
 
 def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
