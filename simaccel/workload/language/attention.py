@@ -103,7 +103,7 @@ class Attention:
         stored = {cache: part(self.add_stored(cache), ("b", "c", "g", "d"), keys) for cache in "KV"}
         inputs = (part(graph.prefix + "Q", self.queries, rows), stored["K"])
         if model.attention_cap:
-            capped, scores = scores, scores + "0"
+            capped, scores = scores, f"{graph.prefix}S0{name}"
         graph.einsum(f"L{name}", inputs, part(scores, ranks), sizes)
         if model.attention_cap:
             cap = model.attention_cap / model.scale
