@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
-from simaccel.analytic.array import FoldEdges, select_figures
+from simaccel.analytic.array import select_figures
 from simaccel.analytic.counting.transfers import blocks_of
-from simaccel.analytic.family import Entry, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
+from simaccel.analytic.family import Entry, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
 from simaccel.analytic.pointwise import maximum, minimum
 from simaccel.analytic.units import UnitCosts
-from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER, Keep, Spread
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY, SFU
@@ -41,25 +40,15 @@ class BlockFills:
     units: UnitCosts
     """The costs of its blocks."""
 
-    @property
-    def family(self) -> Family:
-        """The family."""
-        return self.units.family
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """The accelerator that it is for."""
-        return self.units.accelerator
-
     def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command, whose inputs are loaded and enter the unit.
 
         It holds for any order of these loads. ``late``: the tensors that are loaded now, if others
         may be on chip already.
         """
-        path = self.family.paths()[0]
+        path = self.units.family.paths[0]
         cuts = self.units.cuts(path)
-        inputs = self.family.space.bound_operator(path.leaf.operator).uses[:-1]
+        inputs = self.units.family.space.bound_operator(path.leaf.operator).uses[:-1]
         block = _first_sizes(self._sizes, path.entries)
         known: dict[str, Ints] = {}
         cycles = ints(0)
@@ -68,16 +57,18 @@ class BlockFills:
                 if not isinstance(entry, Keep) or entry.tensor != use:
                     continue
                 is_late = late is None or tensor_of(use) in late
-                if use in self.family.space.made or not is_late:
+                if use in self.units.family.space.made or not is_late:
                     continue
-                sides = (extent(dim, cuts.full[at]) for dim in expand_view(self.family.space, view))
+                sides = (
+                    extent(dim, cuts.full[at]) for dim in expand_view(self.units.family.space, view)
+                )
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
-                backing = self.accelerator.backing(view.kind)
+                backing = self.units.accelerator.backing(view.kind)
                 spec = backing.dram
                 service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-                name, served = self.accelerator.memory(view.kind), service * (entry.slots > 0)
+                name, served = self.units.accelerator.memory(view.kind), service * (entry.slots > 0)
                 once = use not in dict(inputs[:position])  # X + X needs one tile
-                latency = spec.latency_cycles + self.accelerator.cores.latency_cycles(0)
+                latency = spec.latency_cycles + self.units.accelerator.cores.latency_cycles(0)
                 known[name] = known.get(name, ints(latency)) + served * once
                 alone = latency + served + self._entering(path, cuts, block, position)
                 cycles = maximum(cycles, alone)
@@ -88,7 +79,7 @@ class BlockFills:
 
     @cached_property
     def _sizes(self) -> Sizes:
-        return {rank: ints(size) for rank, size in self.family.space.sizes.items()}
+        return {rank: ints(size) for rank, size in self.units.family.space.sizes.items()}
 
     def _entering(
         self, path: TreePath, cuts: PathCuts, sizes: Sizes, number: int | None = None
@@ -99,10 +90,10 @@ class BlockFills:
         """
         if path.leaf.unit != ARRAY:
             return ints(0)
-        cycles = ints(self.accelerator.lead_latency_cycles)
+        cycles = ints(self.units.accelerator.lead_latency_cycles)
         if number is None:
             return cycles
-        edges = self._edges(path, cuts, sizes)
+        edges = self.units.edges(path, cuts, sizes)
         return ints(cycles + (edges["held"] == number) * edges["lead"])
 
     @cached_property
@@ -111,21 +102,21 @@ class BlockFills:
 
         Its results leave and are stored to memory.
         """
-        *_, path = paths = self.family.paths()
-        output = self.family.space.bound_operator(path.leaf.operator).output
+        *_, path = paths = self.units.family.paths
+        output = self.units.family.space.bound_operator(path.leaf.operator).output
         is_after = path.leaf.unit == ARRAY or all(other.leaf.unit == SFU for other in paths)
-        if not is_after or output.name not in self.family.space.escapes:
+        if not is_after or output.name not in self.units.family.space.escapes:
             return ints(0)
-        every, tile = self._sizes, self.family.aliases.get(output.name, output.name)
+        every, tile = self._sizes, self.units.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
         for at, entry in enumerate(path.entries):
             if isinstance(entry, FamilyCut | Spread):
                 break  # the last of these are not in one piece
             if is_kept(entry) and entry.tensor == tile:
                 sizes = _last_sizes(every, path.entries[:at])
-                sides = (extent(dim, sizes) for dim in expand_view(self.family.space, output))
+                sides = (extent(dim, sizes) for dim in expand_view(self.units.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
-                backing = self.accelerator.backing(output.kind)
+                backing = self.units.accelerator.backing(output.kind)
                 share = backing.dram.channel_bytes(n_bytes, 0)
                 service = backing.channel_rate.cycles(share)
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
@@ -135,7 +126,7 @@ class BlockFills:
         """Return the cycles of the last block of a path on its unit; None if it isn't known."""
         if any(isinstance(entry, FamilyCut | Spread) for entry in path.entries):
             return None
-        space = self.family.space
+        space = self.units.family.space
         op, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
         sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
@@ -162,7 +153,7 @@ class BlockFills:
         paths from ``inside`` on are not shared. Behind an online operator it enters while sums are
         rescaled. ``visits``: the cuts that count the times, if not all of ``before``.
         """
-        space, total = self.family.space, ints(0)
+        space, total = self.units.family.space, ints(0)
         used = space.bound_operator(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
         out, come = visits or self.units.cuts(before), self.units.cuts(behind)
@@ -181,10 +172,9 @@ class BlockFills:
         if path.leaf.unit != ARRAY:
             return ints(0)
         last = _last_sizes(sizes, path.entries[inside:])
-        return ints(self._edges(path, cuts, last)["tail"] + self.accelerator.tail_latency_cycles)
-
-    def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
-        return self.units.edges(path, cuts, self.units.widen_sizes(sizes))
+        return ints(
+            self.units.edges(path, cuts, last)["tail"] + self.units.accelerator.tail_latency_cycles
+        )
 
 
 def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:

@@ -74,8 +74,10 @@ def core_totals(
         return family_of(space_of(workload, piece), piece, tuple(around), bits)
 
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
-    first = 0 if group.place is None else group.place.start
-    return tuple(totals.take_from(first) for totals in _totals(cut, family, accelerator))
+    every = tuple(_totals(cut, family, accelerator))
+    if group.place is None or group.place.start == 0:
+        return every
+    return tuple(totals.take_from(group.place.start) for totals in every)
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
@@ -121,7 +123,7 @@ class GroupTotals:
     @property
     def accelerator(self) -> Accelerator:
         """The accelerator that the group is for."""
-        return self.every[0].totals.accelerator
+        return self.every[0].totals.units.accelerator
 
     @property
     def macs(self) -> Ints:
@@ -201,7 +203,7 @@ class GroupTotals:
     @cached_property
     def _shared(self) -> dict[str, Ints]:
         """The work in cycles of the memories, which all cores share."""
-        workload = self.every[0].totals.family.space.workload
+        workload = self.every[0].totals.units.family.space.workload
         return memory_work(self.accelerator, workload, self.moved)
 
     @cached_property
@@ -265,7 +267,12 @@ class GroupTotals:
     @cached_property
     def bound_terms(self) -> dict[str, int]:
         """The bound of a single mapping by term: core 0's longest path, or the busiest resource."""
-        alone, work = self.every[0].totals.longest_terms(), self.resources
+        first, work = self.every[0].totals, self.resources
+        ways = (first.path, first.after_loads, first.pipelined)
+        alone = max(
+            ({n: int(c) for n, c in way.items() if int(c)} for way in ways),
+            key=lambda way: sum(way.values()),
+        )
         busiest = max(work, key=lambda name: work[name])
         found = alone if sum(alone.values()) >= work[busiest] else {busiest: work[busiest]}
         start = self.accelerator.compiler.kernel_start_cycles

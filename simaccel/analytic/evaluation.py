@@ -78,22 +78,12 @@ class FamilyTotals:
     units: UnitCosts
     counts: FamilyCounts
 
-    @property
-    def family(self) -> Family:
-        """The family."""
-        return self.units.family
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """The accelerator."""
-        return self.units.accelerator
-
     @cached_property
     def resources(self) -> dict[str, Ints]:
         """The work of each resource in cycles."""
-        counts, hardware = self.counts, self.accelerator
+        counts, hardware = self.counts, self.units.accelerator
         cycles = {unit: counts.busy.get(unit, ints(0)) for unit in COMPUTE_UNITS}
-        cycles |= memory_work(hardware, self.family.space.workload, counts.moved)
+        cycles |= memory_work(hardware, self.units.family.space.workload, counts.moved)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
@@ -152,16 +142,11 @@ class FamilyTotals:
     @property
     def start_cycles(self) -> int:
         """Cycles before a group's first load."""
-        return self.accelerator.compiler.kernel_start_cycles
+        return self.units.accelerator.compiler.kernel_start_cycles
 
     def path_terms(self) -> dict[str, int]:
         """Return the path of a single candidate by term, without terms of 0 cycles."""
-        return _cycles_of(self.path)
-
-    def longest_terms(self) -> dict[str, int]:
-        """Return the longest path of a single candidate by term, without terms of 0 cycles."""
-        ways = map(_cycles_of, (self.path, self.after_loads, self.pipelined))
-        return max(ways, key=lambda way: sum(way.values()))
+        return {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that tiles need in the buffer, without those of keeps around groups."""
@@ -169,23 +154,19 @@ class FamilyTotals:
 
     def fits(self) -> Bools:
         """Return whether sums fit the accumulator, and tiles their memory's staging bytes."""
-        found = self._sums_fit()
-        for kind, n_bytes in self.accelerator.staging.items():
+        array, found = self.units.accelerator.array, np.ones((), dtype=np.bool_)
+        sums = array.accumulator if isinstance(array, ArraySpec) else None
+        if sums is not None and sums.capacity_bytes is not None:
+            found = self.counts.room(ACCUMULATOR) <= sums.capacity_bytes
+        for kind, n_bytes in self.units.accelerator.staging.items():
             if n_bytes is not None:
                 found = found & (self.counts.staged_bytes(kind) <= n_bytes)
         return found
 
-    def _sums_fit(self) -> Bools:
-        array = self.accelerator.array
-        accumulator = array.accumulator if isinstance(array, ArraySpec) else None
-        if accumulator is None or accumulator.capacity_bytes is None:
-            return np.ones((), dtype=np.bool_)
-        return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
-
     def energy_pj(self, cycles: float | Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
         """Return the energy by level in pJ; ``cycles``: of leakage, by candidate."""
         counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
-        found: dict[str, Any] = self.accelerator.energy_by_level(
+        found: dict[str, Any] = self.units.accelerator.energy_by_level(
             counts.native_macs, counts.elements, counts.moved, within
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
@@ -207,10 +188,6 @@ def fits_memories(family: Family, accelerator: Accelerator, room: int) -> bool:
     has_sums = accelerator.systolic.accumulator is not None
     totals = FamilyTotals(units, count(units) if has_sums else count_tiles(family))
     return int(totals.buffer_bytes()) <= room and bool(totals.fits())
-
-
-def _cycles_of(terms: Terms) -> dict[str, int]:
-    return {name: int(cycles) for name, cycles in terms.items() if int(cycles)}
 
 
 Floats = npt.NDArray[np.float64]
@@ -238,7 +215,10 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
             continue
         _, backing, service = _service(totals, level, name)
         tile, slots = _tile(totals, name)
-        work = sum((counts.chains.get(user, ints(0)) for user in _users(totals, name)), ints(0))
+        work = ints(0)
+        for op in totals.units.family.space.operators:
+            if any(view.name == name for _, view in op.uses):
+                work = work + counts.chains.get(op.name, ints(0))
         latency = backing.dram.latency_cycles if level in READS else 0
         tiles = -(-n_bytes // maximum(tile, 1))
         each = tiles * latency + np.asarray(n_bytes, dtype=np.float64) * service + work
@@ -248,8 +228,8 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
 
 def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelerator, Floats]:
     """Return a tensor's memory, its accelerator view, and the first channel's cycles per byte."""
-    accelerator = totals.accelerator
-    kind = totals.family.space.workload.tensors[name].lives
+    accelerator = totals.units.accelerator
+    kind = totals.units.family.space.workload.tensors[name].lives
     backing, (tile, _) = accelerator.backing(kind), _tile(totals, name)
     rate = backing.channel_read_rate if level in READS else backing.channel_rate
     share = backing.dram.channel_bytes(tile, 0) / maximum(tile, 1)
@@ -260,16 +240,8 @@ def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelera
 
 def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
     """Return the bytes of a tensor's largest tile and its slots; 0 without a tile."""
-    tiles, aliases = totals.counts.tiles, totals.family.aliases
+    tiles, aliases = totals.counts.tiles, totals.units.family.aliases
     home = aliases.get(name, name)
     known = [tiles.get((BUFFER, one), (ints(0), ints(0))) for one in (home, sums_name(home))]
     (tile, slots), (sums, slots_of_sums) = known
     return ints(maximum(tile, sums)), ints(maximum(slots, slots_of_sums))
-
-
-def _users(totals: FamilyTotals, name: str) -> list[str]:
-    return [
-        op.name
-        for op in totals.family.space.operators
-        if name in {view.name for _, view in op.uses}
-    ]

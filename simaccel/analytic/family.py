@@ -121,12 +121,9 @@ class Family:
         """Number of cores with pieces."""
         return cores_of(self.cut.spreads, self.cut.sizes) if self.cut else 1
 
-    def paths(self) -> tuple[TreePath, ...]:
-        """Return the path of each leaf in order; always the same objects."""
-        return self._all_paths
-
     @cached_property
-    def _all_paths(self) -> tuple[TreePath, ...]:
+    def paths(self) -> tuple[TreePath, ...]:
+        """The path of each leaf in order; always the same objects."""
         ways = paths(self.branch)
         return tuple(TreePath(cast("tuple[Entry, ...]", way), leaf) for way, leaf in ways)
 

@@ -42,7 +42,10 @@ class KnownBlocks:
 
     def find(self, shape: Shape, price: Callable[[Shape], Ints]) -> Ints:
         """Return the figures of blocks; ``price`` computes those of new sizes, each once."""
-        codes = self._pack(shape)
+        codes, *others = shape
+        for size, bits in zip(others, self.bits[1:], strict=True):
+            codes = (codes << bits) | size
+        codes = ints(codes)
         flat = codes.ravel()
         at = np.searchsorted(self.codes, flat)
         is_new = self.codes[at] != flat
@@ -60,12 +63,6 @@ class KnownBlocks:
         at = np.searchsorted(self.codes, codes)
         self.codes = np.insert(self.codes, at, codes)
         self.figures = np.insert(known, at, figures, axis=1)
-
-    def _pack(self, shape: Shape) -> Ints:
-        code, *others = shape
-        for size, bits in zip(others, self.bits[1:], strict=True):
-            code = (code << bits) | size
-        return ints(code)
 
     def _unpack(self, codes: Ints) -> Shape:
         sizes = []

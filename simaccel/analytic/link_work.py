@@ -35,7 +35,7 @@ def merge_parts(
         merged["buffer_write", tensor] += received.get(part, 0)
         merged["buffer_write", part] -= received.get(part, 0)
         merged[HOPS_READ, tensor] += merged.pop((HOPS_READ, part), 0)
-    return {level: n for level, n in merged.items() if n}
+    return dict(merged)
 
 
 @dataclass(frozen=True)

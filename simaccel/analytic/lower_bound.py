@@ -20,7 +20,6 @@ from simaccel.analytic.block_fills import BlockFills, is_kept
 from simaccel.analytic.family import (
     FALSE,
     Bools,
-    Entry,
     Family,
     FamilyCut,
     FamilyLoops,
@@ -108,7 +107,7 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     operators that the array waits for; ``between``: drains and fills around these; ``drain``: from
     the last block to its last result in memory.
     """
-    family = fills.family
+    family = fills.units.family
     phases = _phases(family)
     sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
     for name, is_turn in phases.turns:
@@ -140,8 +139,8 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     in `lower_bound`). Empty if array and SFU both use loaded tensors, as neither need wait for the
     last load of the other.
     """
-    family, accelerator = fills.family, fills.accelerator
-    paths = family.paths()
+    family, accelerator = fills.units.family, fills.units.accelerator
+    paths = family.paths
     unit = ARRAY if any(path.leaf.unit == ARRAY for path in paths) else SFU
     loads = {
         name: ints(n_bytes)
@@ -151,7 +150,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     others = (path for path in paths if path.leaf.unit != unit)
     if any(not loads.keys().isdisjoint(_used_tensors(family, path)) for path in others):
         return {}
-    kept = {keep.tensor for path in paths for keep in _keeps_of(path.entries)}
+    kept = {keep.tensor for path in paths for keep in filter(is_kept, path.entries)}
     tensors = family.space.workload.tensors
     series = _TransferSeries(accelerator)
     for name in sorted(kept & loads.keys()):
@@ -173,7 +172,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 def _phases(family: Family) -> _UnitPhases:
     """Return the phases of the array, or of the SFU if there is no array work."""
-    phases, paths = _UnitPhases(), family.paths()
+    phases, paths = _UnitPhases(), family.paths
     *outside, last = family.branch
     phases.inside = len(outside) * isinstance(last, Fork)
     if len(paths) == 1 or all(path.leaf.unit == SFU for path in paths):
@@ -284,18 +283,18 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
     before the use of its predecessor in the slot. Meanwhile vector operators may take their turns.
     """
     family, accelerator = units.family, units.accelerator
-    array = [path for path in family.paths() if path.leaf.unit == ARRAY]
+    array = [path for path in family.paths if path.leaf.unit == ARRAY]
     if len(array) != 1 or phases.paths != [array]:
         return ints(0)
     outside, operator = array[0].entries[: phases.inside], array[0].leaf.operator
     if any(isinstance(entry, FamilyCut) for entry in outside):
         return ints(0)
     read, work = family.space.bound_operator(operator).names, counts.chains[operator]
-    uses = Counter(keep.tensor for path in family.paths() for keep in _keeps_of(path.entries))
+    uses = Counter(keep.tensor for path in family.paths for keep in filter(is_kept, path.entries))
     single, in_turn = _TransferSeries(accelerator), ints(0)
-    for keep in _keeps_of(outside):
+    for keep in filter(is_kept, outside):
         lives = family.space.workload.tensors[tensor_of(keep.tensor)].lives
-        is_alone = uses[keep.tensor] == len(family.paths())  # no branch keeps it once more
+        is_alone = uses[keep.tensor] == len(family.paths)  # no branch keeps it once more
         if keep.tensor not in read or not is_alone or accelerator.memory(lives) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, keep.tensor)
@@ -318,7 +317,7 @@ def _tiles(
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
     for path in every:
-        kept = Counter(tensor_of(keep.tensor) for keep in _keeps_of(path.entries))
+        kept = Counter(tensor_of(keep.tensor) for keep in filter(is_kept, path.entries))
         uses = uses | kept if is_one else uses + kept
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
@@ -347,7 +346,3 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
     for rank in family.space.sizes:
         blocks = blocks * (piece_count(cuts.pieces(rank, at)) if rank != axis else 1)
     return ints((piece_count(cuts.pieces(axis, at)) > 1) * 2 * maximum(blocks, times))
-
-
-def _keeps_of(entries: Sequence[Entry]) -> list[Keep[Ints]]:
-    return [one for one in entries if is_kept(one)]

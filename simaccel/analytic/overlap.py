@@ -151,7 +151,7 @@ class _Turns:
 def _turns(group: PlacedGroup) -> _Turns:
     """Return the turns of a group's only array operator with its vector operators."""
     zero: Counter[str] = Counter()
-    units = [path.leaf.unit for path in group.totals.family.paths()]
+    units = [path.leaf.unit for path in group.totals.units.family.paths]
     if _unit(group) == SFU or units.count(ARRAY) != 1:
         return _Turns(zero, zero, zero)
     some = Counter({SFU: int(group.totals.path[SFU])})
@@ -356,7 +356,7 @@ def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateW
             made.add(output)
     if not late_names:
         return _LateWork()
-    first = group.totals.family.paths()[0].leaf
+    first = group.totals.units.family.paths[0].leaf
     fill: Counter[str] = Counter()
     if first.operator in late_names:
         fill = Counter({"fill": int(group.totals.fill(late))})
@@ -387,7 +387,7 @@ def _stay(group: PlacedGroup) -> Counter[str]:
 
 def _work_by_unit(group: PlacedGroup, operators: set[str]) -> Counter[str]:
     """Return the cycles of some operators of a group by the unit that runs them."""
-    counts, leaves = group.totals.counts, group.totals.family.paths()
+    counts, leaves = group.totals.counts, group.totals.units.family.paths
     unit_of = {path.leaf.operator: path.leaf.unit for path in leaves}
     work: Counter[str] = Counter()
     for name, cycles in counts.chains.items():

@@ -141,13 +141,9 @@ class PathCuts:
         sides = self.full[-1].values()
         return self._single is None and not any(isinstance(side, np.ndarray) for side in sides)
 
-    def steps(self, rank: str) -> tuple[CutStep, ...]:
-        """Return a rank's cuts: those into several pieces for any candidate, and parts."""
-        return self._chains[rank]
-
     @cached_property
-    def _chains(self) -> dict[str, tuple[CutStep, ...]]:
-        """The cuts of each rank."""
+    def steps(self) -> dict[str, tuple[CutStep, ...]]:
+        """The cuts of each rank: those into several pieces for any candidate, and parts."""
         by_rank: dict[str, list[CutStep]] = {rank: [] for rank in self.space.sizes}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, FamilyCut):
@@ -239,7 +235,7 @@ class PathCuts:
         self, rank: str, upto: int, counts: Callable[[int], Mode] | None = None
     ) -> list[Box]:
         """Return the pieces of a rank that enter an entry; ``counts``: mode of each entry's cut."""
-        steps = [step for step in self.steps(rank) if step.at < upto]
+        steps = [step for step in self.steps[rank] if step.at < upto]
         if counts is None:
             if not steps:
                 return [(ints(1), ints(self.space.sizes[rank]))]

@@ -31,8 +31,9 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
     Terms as in `lower_bound`; empty if a family has no such fork.
     """
-    family, units = fills.family, fills.units
-    paths = family.paths()
+    units = fills.units
+    family = units.family
+    paths = family.paths
     if not _is_pipelined(family, paths):
         return {}
     inside = len(family.branch) - 1

@@ -231,13 +231,15 @@ def _place_groups(
 def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
     sums, times = placed.sums, placed.times
     terms = _bound_of(placed)
-    moved = merge_parts({level: int(n) for level, n in sums.moved.items()}, parts, sums.received)
+    moved = {level: int(n) for level, n in sums.moved.items()}
+    if parts:
+        moved = merge_parts(moved, parts, sums.received)
     return GroupPrediction(
         name=placed.group.name,
         bound_terms={name: n * times for name, n in terms.items()},
         macs=int(sums.macs) * times,
         elements=int(sums.elements) * times,
-        moved={level: n * times for level, n in moved.items()},
+        moved={level: n * times for level, n in moved.items() if n},
         buffer_bytes=int(sums.buffer_bytes()) + placed.kept_bytes,
         resources={name: n * times for name, n in sums.resources.items()},
         energy_pj={level: n * times for level, n in sums.energy_pj.items()},

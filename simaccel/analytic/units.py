@@ -135,8 +135,9 @@ class UnitCosts(BitWidths):
         return self._select_by_stationarity(FoldFigures, charge_folds, kind, path, cuts, sizes)
 
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
-        """Return lead, tail and stationary operand of a block."""
-        options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, sizes)
+        """Return lead, tail and stationary operand of a block; ``sizes``: without derived ranks."""
+        every = self.widen_sizes(sizes)
+        options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, every)
         return select_figures(self.stationarity_index(path), options)
 
     def _select_by_stationarity(

@@ -59,18 +59,14 @@ class BitWidths:
     def widths(self, path: TreePath, op: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator uses."""
         if path not in self._widths:
-            self._widths[path] = self._find_widths(path, op)
+            self._widths[path] = []
+            for use, view in op.uses:
+                name = self.tile_of(path, use)
+                own = any(isinstance(one, Keep) and one.tensor == name for one in path.entries)
+                around = not own and any(keep.tensor == name for keep in self.family.around)
+                held = view.as_wide(self._kept_bits(name)) if around else view
+                self._widths[path].append(self.tile_width(name, held))
         return self._widths[path]
-
-    def _find_widths(self, path: TreePath, op: BoundOperator) -> list[int]:
-        found = []
-        for use, view in op.uses:
-            name = self.tile_of(path, use)
-            own = any(isinstance(one, Keep) and one.tensor == name for one in path.entries)
-            around = not own and any(keep.tensor == name for keep in self.family.around)
-            held = view.as_wide(self._kept_bits(name)) if around else view
-            found.append(self.tile_width(name, held))
-        return found
 
     def pace(self, accelerator: Accelerator, path: TreePath, op: BoundOperator) -> Fraction:
         """Return the cycles of a step for the elements in an operator's tiles."""

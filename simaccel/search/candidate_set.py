@@ -210,7 +210,10 @@ class CandidateSet:
 
     def body(self, tree: Tree) -> Body:
         """Return the group with a tree, and the tensors kept around it, as a mapping."""
-        group, around = replace(self.group, tree=tree), tuple(self._outer_keeps())
+        group, around = (
+            replace(self.group, tree=tree),
+            tuple(self._outer_keeps()) if self.families[0].around else (),
+        )
         return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
     def _outer_keeps(self) -> Iterator[Keep]:
@@ -304,11 +307,6 @@ class CandidateSet:
             buffer_bytes=int(columns.space[number]),
             energy_pj=float(columns.energy[number] + leaked),
         )
-
-    def most_cycles(self, which: Ints, value: float) -> float:
-        """Return the cycles up to which candidates have an objective of at most ``value``."""
-        priced = self.objective == "edp" and which.size
-        return value / max(float(self.columns.energy[which].min()), 1e-9) if priced else value
 
     def bound(self, room: int) -> float:
         """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""

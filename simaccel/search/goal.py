@@ -155,16 +155,12 @@ class Goal:
         It ends earlier if the tolerance is large anyway, unless bounds are so ``loose`` that far
         more may be gained.
         """
-        patience = EFFORT.near_patience // (1 if loose else self._less) // self.patience_divisor
+        less = 1 if loose or self.gap == EFFORT.gap else EFFORT.less_near
+        patience = EFFORT.near_patience // less // self.patience_divisor
         gain = self.gap / 2
         return StoppingRule(
             self.gap, patience, 0.0, self.part, gain=gain, until=self.until, equals=self.equals
         )
-
-    @property
-    def _less(self) -> int:
-        """Divisor of the effort near the best, larger if the tolerance exceeds the gap."""
-        return 1 if self.gap == EFFORT.gap else EFFORT.less_near
 
     @property
     def equals(self) -> int:

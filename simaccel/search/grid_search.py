@@ -54,7 +54,15 @@ def search(
     tolerance, so that more cores are never slower than fewer.
     """
     goal = replace(goal, is_spread=grid.is_shared)
-    result, fewer = _search_grid(grid, goal, limit, name), grid.on_fewer_cores()
+    climb = _Climb(grid, goal, limit)
+    once = goal.held_bytes or goal.is_shared
+    for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
+        if not (climb.walks and goal.is_over):
+            climb.go(room)
+    for holding in climb.loose_holdings():
+        climb.go(goal.room, holding)
+    result = SearchResult(climb.best, climb.account(name), climb.sets)
+    fewer = grid.on_fewer_cores() if grid.is_shared else None
     if fewer is None or goal.is_over:
         return result
     best = result.best
@@ -67,17 +75,6 @@ def search(
     account = replace(account, space=grid.size, left=result.account.left)
     least = min(trees, key=lambda tree: tree.rank, default=None)
     return SearchResult(least, account, (*result.sets, *other.sets))
-
-
-def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
-    climb = _Climb(grid, goal, limit)
-    once = goal.held_bytes or goal.is_shared
-    for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
-        if not (climb.walks and goal.is_over):
-            climb.go(room)
-    for holding in climb.loose_holdings():
-        climb.go(goal.room, holding)
-    return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
 def with_floor(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
@@ -106,12 +103,6 @@ class _Climb:
         """The value that the next candidate's objective is to be below."""
         return self.limit if self.best is None else self.best.value
 
-    @property
-    def near(self) -> int:
-        """Candidates that ran and that the grid lacks."""
-        near = (walk for walk in self.walks if walk.candidates is not self.grid)
-        return sum(len(walk.cycles) for walk in near)
-
     def go(self, room: int, holding: int | None = None) -> None:
         """Walk through the candidates that fit a room, and search near the best.
 
@@ -126,7 +117,8 @@ class _Climb:
         starts = _different(self.grid, candidates, EFFORT.starts)
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
-            if not self.goal.is_over and (holding is not None or self.near < self.goal.most_near):
+            near = sum(len(one.cycles) for one in self.walks if one.candidates is not self.grid)
+            if not self.goal.is_over and (holding is not None or near < self.goal.most_near):
                 pairs = zip(starts, families, strict=True)
                 beam = [number for number, of in pairs if of == family]
                 self._climb(family, beam, room, holding)

@@ -45,10 +45,6 @@ class StoppingRule:
             return self.patience
         return self.patience * min(1, max(gain / EFFORT.full_patience_gain, EFFORT.least_patience))
 
-    def allowed_bound(self, best: float) -> float:
-        """Return how far the lowest remaining bound may be below ``best`` when the walk ends."""
-        return max(best * self.gap, self.slack)
-
 
 @dataclass
 class CandidateWalk:
@@ -115,21 +111,21 @@ class CandidateWalk:
         self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
 
     def _is_over(self, lowest: float, stopping: StoppingRule, idle: int) -> bool:
+        gain = 1.0  # the share of an average part of the workload that may still be gained
+        if self.best < float("inf"):
+            gain = (self.best - lowest) / max(self.best, stopping.part)
+        allowed = max(self.best * stopping.gap, stopping.slack)
         if lowest >= self.best:
             self.ended = "bounds"
-        elif lowest >= self.best - stopping.allowed_bound(self.best) and self._has_run(idle):
+        elif lowest >= self.best - allowed and self._has_run(idle):
             self.ended = "close"
-        elif idle >= stopping.patience_at(self._possible_gain(lowest, stopping.part)):
+        elif idle >= stopping.patience_at(gain):
             self.ended = "patience"
         elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
             self.ended = "budget"
         else:
             return False
         return True
-
-    def _possible_gain(self, lowest: float, part: float) -> float:
-        """Return the share of an average part of the workload that may still be gained."""
-        return (self.best - lowest) / max(self.best, part) if self.best < float("inf") else 1.0
 
     def _has_run(self, idle: int) -> bool:
         """Return whether something has run; of neighbours, whether some ran without a gain."""
@@ -214,7 +210,10 @@ class CandidateWalk:
     def _run(self, which: Ints, stopping: StoppingRule) -> bool:
         """Run candidates; return whether the best has improved by enough to count."""
         candidates, before = self.candidates, self.best
-        ran = candidates.run(which, candidates.most_cycles(which, before) * self.near)
+        most_cycles = before
+        if candidates.objective == "edp" and which.size:
+            most_cycles /= max(float(candidates.columns.energy[which].min()), 1e-9)
+        ran = candidates.run(which, most_cycles * self.near)
         values = candidates.values(which, ran)
         for number, cycles, value in zip(which, ran, values, strict=True):
             self.cycles[int(number)] = float(cycles)

@@ -22,7 +22,7 @@ from simaccel.schedulers.parallel import whole_mapping
 from simaccel.search.accounts import ObjectiveLosses, OnAccount, SearchAccount, ignore
 from simaccel.study.chip_share import chip_share
 from simaccel.study.precision import compile_for
-from simaccel.study.store import cache, result_key
+from simaccel.study.store import ResultStore, cache, result_key
 from simaccel.workload import VECTORS, Vector, Workload
 
 
@@ -47,26 +47,21 @@ def schedule_workload(
     options = options or Options()
     workload = compile_for(workload, accelerator, dataflow, options)
     share = chip_share(workload, accelerator, options, dataflow)
-    if share is None:
-        return _map_single_core(workload, accelerator, dataflow, options, record)
-    mapping = _map_single_core(
-        share.pod.workload, share.accelerator, dataflow, share.options, record
-    )
-    cuts = share.spreads, share.pod, mapping, accelerator.pod
-    return whole_mapping(workload, *cuts, share.once)
-
-
-def _map_single_core(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, record: OnAccount
-) -> Mapping:
-    return recall_or_search(
-        workload,
-        accelerator,
+    part, chip = workload, accelerator
+    if share is not None:
+        part, chip, options = share.pod.workload, share.accelerator, share.options
+    mapping = recall_or_search(
+        part,
+        chip,
         dataflow,
-        settle_options(options, accelerator),
-        lambda options: make_mapping(workload, accelerator, dataflow, options),
+        settle_options(options, chip),
+        lambda settled: make_mapping(part, chip, dataflow, settled),
         record=record,
     )
+    if share is None:
+        return mapping
+    cuts = share.spreads, share.pod, mapping, accelerator.pod
+    return whole_mapping(workload, *cuts, share.once)
 
 
 def recall_or_search(
@@ -120,14 +115,15 @@ def remember(
     known: RememberedMapping,
 ) -> None:
     """Keep a mapping, and how it was searched, on disk."""
-    if is_lasting(workload, dataflow, options):
+    store = _store_of(workload, dataflow, options)
+    if store is not None:
         kept = {
             "mapping": mapping_document(known.mapping),
             "searches": [asdict(account) for account in known.accounts],
             "gave": [asdict(loss) for loss in known.losses],
         }
         key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
-        cache().remember(key, kept)
+        store.remember(key, kept)
 
 
 def recall(
@@ -145,29 +141,28 @@ def recall(
         losses = [ObjectiveLosses(**loss) for loss in document["gave"]]
         return RememberedMapping(mapping, accounts, losses)
 
-    if not is_lasting(workload, dataflow, options):
+    store = _store_of(workload, dataflow, options)
+    if store is None:
         return None
     key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
-    return cache().recall(key, read)
+    return store.recall(key, read)
 
 
-def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
-    """Return whether a mapping may be remembered.
+def _store_of(workload: Workload, dataflow: str, options: Options) -> ResultStore | None:
+    """Return the store that keeps a mapping; None if none is kept, or this one may not be.
 
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
-    one with a plug-in, whose code the key doesn't have.
+    one with a plug-in that schedules or is an operator, whose code the key doesn't have.
     """
-    return options.effort.budget_seconds is None and not _is_plugged(workload, dataflow)
+    store = cache()
+    ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
+    kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
+    if store.folder is None or options.effort.budget_seconds is not None or not ours:
+        return None
+    return store if all(kind in VECTORS.own for kind in kinds) else None
 
 
 def _account(found: dict[str, Any]) -> SearchAccount:
     operators = tuple(found["operators"])
     curve = tuple((int(at), float(value)) for at, value in found["curve"])
     return SearchAccount(**{**found, "operators": operators, "curve": curve})
-
-
-def _is_plugged(workload: Workload, dataflow: str) -> bool:
-    """Return whether a plug-in schedules, or is an operator of the workload."""
-    kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
-    ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
-    return not ours or any(kind not in VECTORS.own for kind in kinds)

@@ -25,7 +25,7 @@ from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view,
 from simaccel.analytic.pointwise import any_true, choose, minimum
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
-from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor
+from simaccel.mapping.space import BoundOperator, holding_tensor
 from simaccel.mapping.tree import BUFFER, DRAM, PE, Keep, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
@@ -75,11 +75,6 @@ class TileCounter:
     step_cuts: dict[TreePath, PathCuts] = field(default_factory=dict)
     """Cuts down to the steps of PEs, by the path itself: a deleted path's id may be reused."""
 
-    @property
-    def space(self) -> IterationSpace:
-        """The ranks of the group."""
-        return self.family.space
-
     def count_operand(
         self, path: TreePath, cuts: PathCuts, op: BoundOperator, position: int
     ) -> None:
@@ -91,10 +86,10 @@ class TileCounter:
             if not isinstance(entry, Keep) or entry.tensor != name or not any_true(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(op, position)}"
-            maker = self.space.made.get(name)
+            maker = self.family.space.made.get(name)
             if place != BUFFER and maker != op.name:
                 maker = None
-            made_view = self.space.bound_operator(maker).output if maker else view
+            made_view = self.family.space.bound_operator(maker).output if maker else view
             key = self._key(path, cuts, made_view, at, place, op)
             if key not in self.known:
                 self.known.add(key)
@@ -122,9 +117,9 @@ class TileCounter:
         Keeps of a tensor in several branches are one tile if no loop inside moves it.
         """
         entry = path.entries[at]
-        ranks = frozenset(rank for dim in expand_view(self.space, view) for rank, _ in dim)
+        ranks = frozenset(rank for dim in expand_view(self.family.space, view) for rank, _ in dim)
         if isinstance(entry, Keep) and entry.anew:
-            ranks = frozenset(self.space.sizes)
+            ranks = frozenset(self.family.space.sizes)
         inside = int(cuts.position(ranks, at).max()) // PLACES
         for number, entry in enumerate(path.entries[:at]):
             if isinstance(entry, FamilyCut) and entry.rank in ranks:
@@ -135,14 +130,14 @@ class TileCounter:
 
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks; loops over them run it again."""
-        derived, ranks = self.space.derived, self.space.bound_operator(maker).ranks
+        derived, ranks = self.family.space.derived, self.family.space.bound_operator(maker).ranks
         own = {term for rank in ranks for term, _ in derived.get(rank, ((rank, 1),))}
-        return frozenset(self.space.sizes) - own
+        return frozenset(self.family.space.sizes) - own
 
     def _source_level(self, name: str) -> str:
         """Return the source of a tensor that the group does not keep: DRAM, or a keep around it."""
         around = self.family.around
-        held = holding_tensor(self.space.workload, tensor_of(name), around)
+        held = holding_tensor(self.family.space.workload, tensor_of(name), around)
         return BUFFER if any(keep.tensor == held for keep in around) else DRAM
 
     @staticmethod
@@ -225,7 +220,7 @@ class TileCounter:
         """Count bytes from or to a place; DRAM stands for the memory that the tensor is in."""
         level = f"{place}_{direction}"
         if place == DRAM:
-            tensor = self.space.workload.tensors.get(tensor_of(name))
+            tensor = self.family.space.workload.tensors.get(tensor_of(name))
             level = way_outside(direction, tensor.lives if tensor is not None else "")
         self.counts.move(level, name, n_bytes)
 
@@ -240,16 +235,16 @@ class TileCounter:
         """Return the tensors that are stored from a tile: made in it and used outside the group."""
         written = [name, *self.widths.in_place(name)]
         views = (
-            self.space.bound_operator(self.space.made[tensor]).output
+            self.family.space.bound_operator(self.family.space.made[tensor]).output
             for tensor in written
-            if tensor in self.space.made
+            if tensor in self.family.space.made
         )
-        return [view for view in views if view.name in self.space.escapes]
+        return [view for view in views if view.name in self.family.space.escapes]
 
     def _last_reduction(self, tile: _KeptTile, inside: TileTransfer, maker: str) -> Ints:
         """Return the position of the innermost loop that reduces into a tile's sums; or -1."""
         return tile.cuts.innermost_loop(
-            self.space.bound_operator(maker).reduced, inside.position, tile.at
+            self.family.space.bound_operator(maker).reduced, inside.position, tile.at
         )
 
     def _hold(
@@ -262,7 +257,7 @@ class TileCounter:
     ) -> None:
         name, on = tile.kept.tensor, tile.kept.slots > 0
         width = self.widths.tile_width(name, tile.view)
-        dims = expand_view(self.space, tile.view)
+        dims = expand_view(self.family.space, tile.view)
         sizes = tile.cuts.full[tile.at]
         elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
         n_bytes = on * in_bytes(elements, width)
@@ -289,7 +284,7 @@ class TileCounter:
     ) -> None:
         """Count the accesses of MACs to the innermost memory of an operand."""
         if path not in self.step_cuts:
-            self.step_cuts[path] = PathCuts(self.space, _cut_into_steps(path, op.ranks))
+            self.step_cuts[path] = PathCuts(self.family.space, _cut_into_steps(path, op.ranks))
         cuts = self.step_cuts[path]
         view, end = op.uses[position][1], len(cuts.entries)
         name, width = (
@@ -356,7 +351,7 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
 def shared_entries(family: Family, path: TreePath) -> int:
     """Return the number of leading entries of a path that other leaves share."""
     most = 0
-    for other in family.paths():
+    for other in family.paths:
         if other.leaf is path.leaf:
             continue
         same = 0

@@ -71,11 +71,6 @@ class TileTransfer:
         }
         return tuple(rank for rank in self.cuts.space.sizes if rank in cut_ranks - self.ranks)
 
-    @property
-    def for_macs(self) -> bool:
-        """Whether the receivers are MACs."""
-        return self.child == len(self.cuts.entries)
-
     @cached_property
     def position(self) -> Ints:
         """The position of the innermost loop that brings another tile."""
@@ -101,7 +96,7 @@ class TileTransfer:
 
             return piece_count(self.cuts.pieces(rank, self.child, counts))
 
-        if self.for_macs:
+        if self.child == len(self.cuts.entries):
             return number_to(self.child)
         visits = number_to(-1)
         for (at, looped), place in self.cuts.places.items():
@@ -110,14 +105,6 @@ class TileTransfer:
                 visits = choose(is_inside, number_to(at), visits)
         return visits
 
-    def _first_repeats(self, rank: str) -> Ints:
-        """Return the instances, along a rank that the tensor lacks, that get a tile first."""
-
-        def counts(at: int) -> Mode:
-            return bool(self._fan_counts(at))
-
-        return piece_count(self.cuts.pieces(rank, self.child, counts))
-
     @cached_property
     def repeats(self) -> Ints:
         """Transfers of each element: the product over the ranks that the tensor lacks."""
@@ -125,8 +112,14 @@ class TileTransfer:
 
     def first_repeats(self) -> Ints:
         """Return the number of instances that receive each element a first time."""
+
+        def counts(at: int) -> Mode:
+            return bool(self._fan_counts(at))
+
         each = (
-            self._repeats(rank) if rank in self.remaking else self._first_repeats(rank)
+            self._repeats(rank)
+            if rank in self.remaking
+            else piece_count(self.cuts.pieces(rank, self.child, counts))
             for rank in self.others
         )
         return math.prod(each, start=ints(1))
@@ -165,7 +158,7 @@ class TileTransfer:
         total = ints(0)
         sides = [side(dim) for dim in self.dims]
         for at, dim in enumerate(self.dims):
-            if len(dim) > 1 and not self.for_macs:
+            if len(dim) > 1 and self.child != len(self.cuts.entries):
                 rest = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
                 total = total + kept(dim) * rest
         return total
@@ -173,7 +166,7 @@ class TileTransfer:
     def _volume(self, dim: Terms) -> Ints:
         ((rank, factor), *rest) = dim
         if not rest and factor == 1:
-            steps = [one for one in self.cuts.steps(rank) if one.restarts and one.at < self.child]
+            steps = [one for one in self.cuts.steps[rank] if one.restarts and one.at < self.child]
             return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
         return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
 
@@ -192,7 +185,7 @@ class TileTransfer:
         """
         if rank not in self._known:
             boxes = self.cuts.pieces(rank, self.shared)
-            for step in self.cuts.steps(rank):
+            for step in self.cuts.steps[rank]:
                 if self.shared <= step.at < self.child and (step.at, rank) in self.cuts.places:
                     real = self.cuts.places[step.at, rank] >= 0
                     boxes = _pick(real, self.cuts.pieces(rank, step.at + 1), boxes)

@@ -28,7 +28,7 @@ from simaccel.analytic.pointwise import any_true, choose
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER, Spread
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload import Vector
@@ -67,11 +67,6 @@ class WorkCounter:
     units: UnitCosts
     found: FamilyCounts
 
-    @property
-    def space(self) -> IterationSpace:
-        """The ranks of the group."""
-        return self.family.space
-
     def leaf(self, path: TreePath, cuts: PathCuts, op: BoundOperator) -> None:
         """Count the work of an operator on all its blocks."""
         if isinstance(op.operator, Vector):
@@ -86,7 +81,7 @@ class WorkCounter:
             self._folds(path, cuts, op)
 
     def _vector(self, path: TreePath, cuts: PathCuts, op: BoundOperator, vector: Vector) -> None:
-        axis, steps = self.space.cut_axis(op.name), VECTORS[vector.kind].steps
+        axis, steps = self.family.space.cut_axis(op.name), VECTORS[vector.kind].steps
         pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not any_true(pieces > 1):
             self._pass(path, cuts, op, steps["whole"])
@@ -95,8 +90,8 @@ class WorkCounter:
             self._pass(path, cuts, op, steps["normalise"])
         else:
             self._pass(path, cuts, op, steps["online"])
-            around = PathCuts(self.space, _path_outside(path, cuts, axis or ""))
-            for operator in self.space.operators:
+            around = PathCuts(self.family.space, _path_outside(path, cuts, axis or ""))
+            for operator in self.family.space.operators:
                 if op.output.name in {v.name for v in operator.inputs} and axis in operator.reduced:
                     was = self.found.busy[SFU]
                     self._correct(cuts, operator, steps["rescale"])
@@ -148,7 +143,7 @@ class WorkCounter:
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
         adding: list[Blocks] = list(blocks_of(cuts, op.ranks, upto=upto))
-        for count, sizes in adding:
+        for count, sizes in adding if held else ():
             self._hold_sums(path, cuts, op, count, matmul_of(op, sizes))
         starting: list[Blocks] = []
         if begins_sums(cuts, op):
@@ -193,9 +188,7 @@ class WorkCounter:
     def _hold_sums(
         self, path: TreePath, cuts: PathCuts, op: BoundOperator, count: Ints, shape: Shape
     ) -> None:
-        """Reserve the accumulator for the sums of a block (g, m, k, n), if there is a block."""
-        if self.accelerator.systolic.accumulator is None:
-            return
+        """Reserve the accumulator for the sums of blocks (g, m, k, n), where there are some."""
         pace = self.units.pace(self.accelerator, path, op)
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         need = partial(need, diagonal=path.leaf.diagonal)
@@ -206,7 +199,7 @@ class WorkCounter:
     def _steps(self, cuts: PathCuts, op: BoundOperator, pace: int) -> None:
         """Count the cycles of PEs with memories; a part takes as long as its first PE."""
         steps = ints(pace)
-        for rank in self.space.sizes:
+        for rank in self.family.space.sizes:
             boxes = cuts.pieces(
                 rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Spread)
             )
@@ -266,7 +259,7 @@ def count(units: UnitCosts) -> FamilyCounts:
     found, family, accelerator = FamilyCounts(), units.family, units.accelerator
     tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
-    for path in family.paths():
+    for path in family.paths:
         op, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
         for position in range(len(op.uses)):
             tiles.count_operand(path, cuts, op, position)
@@ -282,7 +275,7 @@ def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
     """
     counts = FamilyCounts()
     tiles = TileCounter(family, BitWidths(family), counts)
-    for path in family.paths():
+    for path in family.paths:
         if operator not in (None, path.leaf.operator):
             continue
         op, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
