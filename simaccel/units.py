@@ -203,12 +203,3 @@ def cause_text(cause: str) -> str:
     ('DRAM bandwidth', 'SFU', 'drain')
     """
     return CAUSES[cause].label if cause in CAUSES else cause
-
-
-def cause_of(unit: str) -> Cause:
-    """Return the cause that waits for a busy unit are booked to.
-
-    >>> cause_of(SFU)
-    <Cause.SFU: 8>
-    """
-    return Cause[unit.upper()]

@@ -125,8 +125,7 @@ class Command(click.Command):
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
         faults = [
-            *_repeated_options(order),
-            *_repeated_names(params, values),
+            *_repeated(order, params, values),
             *_empty(params, values),
         ]
         if not ctx.resilient_parsing:
@@ -177,25 +176,21 @@ def _tell_old_spellings(ctx: click.Context) -> None:
         click.echo(f"note: {'; '.join(old)} now", err=True)
 
 
-def _repeated_options(order: list[click.Parameter]) -> Iterator[Fault]:
-    """Find options that have one value and are given several times."""
+def _repeated(
+    order: list[click.Parameter], params: list[click.Parameter], values: Values
+) -> Iterator[Fault]:
+    """Find options that have one value and are given several times, and names with two values."""
     for param, times in Counter(order).items():
         single = isinstance(param, click.Option) and not param.multiple
         switch = getattr(param, "is_flag", False) and not param.secondary_opts
         if times > 1 and single and not switch:
             yield fault(_name(param), f"{times} values", "one")
-
-
-def _repeated_names(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
-    """Find names that have two values."""
     for param in params:
         if param.opts[0] in _KEYED:
-            names = [
-                text.partition("=")[0].strip() for text in _texts(param, values) if "=" in text
-            ]
-            for name, count in Counter(names).items():
-                if count > 1:
-                    yield fault(f"{_name(param)} {name}".strip(), f"{count} values", "one")
+            texts = [text for text in _texts(param, values) if "=" in text]
+            names = Counter(text.partition("=")[0].strip() for text in texts)
+            for name in (name for name, count in names.items() if count > 1):
+                yield fault(f"{_name(param)} {name}".strip(), f"{names[name]} values", "one")
 
 
 def _empty(params: list[click.Parameter], values: Values) -> Iterator[Fault]:

@@ -144,7 +144,8 @@ class ExperimentOptions:
 
     def names(self, *, several: bool) -> list[str]:
         """Return the names of the schedulers: dataflows or mapspaces."""
-        self.search.require_constraints()
+        if self.search.constraints:
+            self.search.require_constraints()
         if self.searches():
             beside = several and self.search.mapspace is not None and not self.is_spatial()
             self._refuse_dataflow(beside=beside)
@@ -157,19 +158,14 @@ class ExperimentOptions:
 
             tree_constraints(self.search.constraints)
         names = require_dataflows(self._dataflows(several=several))
-        self._refuse_idle(names)
-        return names
-
-    def _refuse_idle(self, names: Sequence[str]) -> None:
-        """Refuse options of a search that do nothing with these dataflows."""
         given = dict(self.search.given_options())
-        names_of = ("--patience", "--budget-seconds", "--within")
-        ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
-        if ending:
+        ends = ("--patience", "--budget-seconds", "--within")
+        if ending := {option: given[option] for option in ends if option in given}:
             _refuse_unsearched(names, ending)
         if "--seed" in given and all(name in DATAFLOWS for name in names):
             allowed = "nothing without --mapspace: no dataflow searches at random"
             require_none([fault("--seed", given["--seed"], allowed)])
+        return names
 
     def _dataflows(self, *, several: bool) -> list[str]:
         if self.dataflow is None:

@@ -150,6 +150,8 @@ class OutputFiles:
 
     def require(self) -> None:
         """Refuse files that can't be written."""
+        if not self.paths:
+            return
         printed: dict[str, object] = {}
         for option, path in reversed(self.paths.items()):
             if not self._is_figure(option) and option not in _BINARY:

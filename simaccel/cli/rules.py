@@ -92,21 +92,16 @@ RULES: Final = (
 
 def require_rules(ctx: click.Context) -> None:
     """Refuse options that exclude one another, or lack one that they require."""
-    options = _read_given(ctx)
+    options: dict[str, object] = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if isinstance(param, click.Option) and source is ParameterSource.COMMANDLINE:
+            value = ctx.params.get(param.name or "")
+            longest_first = sorted(param.opts, key=len)[::-1]
+            name = (param.secondary_opts if value is False else longest_first)[0]
+            options[name.removeprefix("--")] = value
     rules = (rule for rule in RULES if not rule.commands or ctx.info_name in rule.commands.split())
     require_none(dict.fromkeys(wrong for rule in rules for wrong in _faults(rule, options)))
-
-
-def _read_given(ctx: click.Context) -> Mapping[str, object]:
-    """Return the options that are given, by their names, with their values."""
-    return {
-        names[0].removeprefix("--"): value
-        for param in ctx.command.params
-        if isinstance(param, click.Option) and param.name
-        if ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
-        for value in [ctx.params.get(param.name)]
-        for names in [param.secondary_opts if value is False else sorted(param.opts, key=len)[::-1]]
-    }
 
 
 def _faults(rule: OptionRule, options: Mapping[str, object]) -> Iterator[Fault]:

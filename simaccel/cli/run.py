@@ -117,9 +117,10 @@ def run(
     how = {"fast_forward": fast_forward, "quiet": quiet}
     if several.run_and_show(experiment, dry_run=dry_run, as_json=as_json, **how):
         return
-    files = OutputFiles(paths, force, experiment.inputs())
+    files = OutputFiles(paths, force, experiment.inputs() if any(paths.values()) else ())
     files.require()
-    experiment.require_search(report.given_options())
+    if wanted := report.given_options():
+        experiment.require_search(wanted)
     own, entries = read_estimates(estimates), experiment.workload.estimates()
     inputs = experiment.read()
     if dry_run:
@@ -131,10 +132,12 @@ def run(
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
-    _require_small(inputs if checked else ())
+    if checked:
+        _require_small(inputs)
     unsearched, inputs = inputs, _search_mapspace(experiment, inputs, jobs, report, quiet=quiet)
     result = _run(experiment, inputs, report, trace, force=force, **how)
-    checks, compared = _check(inputs[0], result) if checked else (), of_result(own, result)
+    checks = _check(inputs[0], result) if checked else ()
+    compared = of_result(own, result) if own else []
     known = {**entries, **own}
     written = [f"trace: {trace}"] if trace else []
     written += files.write("--csv", lambda: csv_text(operator_rows(result, known)))
@@ -148,16 +151,17 @@ def run(
     elif table != STDOUT:
         parts = _parts(experiment, result, known, top)
         parts += [results.checked_table(checks)] if checks else []
-        parts += [*result.cost_lines(), *own_estimate_parts(compared)]
+        parts += result.cost_lines()
+        parts += own_estimate_parts(compared) if compared else []
         parts += [designs_table(result, beside)] if beside else []
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(experiment, report, result)
         show(*parts, *(_detail(experiment, result) if detail else []), *written)
 
 
-def _require_small(inputs: Sequence[Any]) -> None:
+def _require_small(inputs: Inputs) -> None:
     """Refuse to check a large workload on several chips."""
-    if inputs and inputs[1].pod.count > 1:
+    if inputs[1].pod.count > 1:
         from simaccel.diagnosis.check import require_small
 
         require_small(inputs[0])

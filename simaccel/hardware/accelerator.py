@@ -278,7 +278,10 @@ class Accelerator(Spec):
             per_bit = self.cores.noc.pj_per_bit_hop if place == HOPS else self.links.pj_per_bit
             price = math.nan if per_bit is None else per_bit * BYTE
             return 0.0 if level == LINK_RECEIVED else price
-        return self.prices.price_of(level)
+        if place == SHARED and self.prices.shared_pj_per_byte is not None:
+            return self.prices.shared_pj_per_byte
+        of_place = "buffer" if place == SHARED else place
+        return getattr(self.prices, f"{of_place}_pj_per_byte", 0.0) or 0.0
 
     @cached_property
     def read_rate(self) -> Rate:
@@ -312,17 +315,16 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_read_rate(self) -> Rate:
-        """Bytes per cycle of loads on one DRAM channel, as limited by requests in flight."""
-        return min(self.channel_rate, self._in_flight_rate, key=Rate.exact)
+        """Bytes per cycle of loads on one DRAM channel, as limited by requests in flight.
 
-    @cached_property
-    def _in_flight_rate(self) -> Rate:
-        """The limit by Little's law: bytes in flight per latency and channel."""
+        By Little's law: bytes in flight per latency and channel.
+        """
         n_bytes, latency = self.dram.in_flight_bytes, self.dram.latency_cycles
         if n_bytes is None or latency == 0:
-            return Rate(1, 0)
+            return self.channel_rate
         common = math.gcd(n_bytes, latency * self.dram.channels)
-        return Rate(n_bytes // common, latency * self.dram.channels // common)
+        limit = Rate(n_bytes // common, latency * self.dram.channels // common)
+        return min(self.channel_rate, limit, key=Rate.exact)
 
     def transfer_cycles(
         self, n_bytes: Amount, rows: TileRows | None, *, write: bool, channel: int = 0

@@ -240,7 +240,7 @@ class Array(OnChipEngine):
         on_way = min(left, self.resources.accelerator.tail_latency_cycles)
         for cycles, cause in ((left - on_way, Cause.ARRAY), (on_way, Cause.NOC)):
             if cycles > 0:
-                self.account.switch(self.clock.cycle, cause)
+                account.switch(self.clock.cycle, cause)
                 yield self.clock.timeout(cycles)
         account.switch(self.clock.cycle, before)
         yield event

@@ -20,7 +20,7 @@ from simaccel.machine.plan import find_waiters, make_plan
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_resources
 from simaccel.machine.tile_counts import Reader, TileCounts
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import CoreWalks, InstructionStreams
+from simaccel.machine.walks import InstructionStreams
 from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.overlap import overlapping_operators
 from simaccel.program.program import ProgramError
@@ -114,8 +114,33 @@ def connect(
     """Return all tokens, and give engines references to theirs, so that a run looks none up."""
     tokens: list[Tokens] = []
     for resources, core_walks in zip(cores, walks.cores, strict=True):
-        own = [engine for engine in engines if engine.resources is resources]
-        tokens += _connect(dict(zip(core_walks.steps, own, strict=True)), core_walks, walks.kinds)
+        own = (engine for engine in engines if engine.resources is resources)
+        by_name = dict(zip(core_walks.steps, own, strict=True))
+        array = by_name.get(ARRAY)
+        array_memory_cycles = 0 if array is None else memory_cycles(array.plan)
+        tokens_of = {
+            handover: Tokens(
+                resources.clock,
+                handover,
+                n,
+                by_name[handover.source].account,
+                by_name[handover.target].account,
+                delay_of(handover, walks.kinds, resources.accelerator, resources.core),
+                array_memory_cycles * (handover.kind == "ready" and handover.target == ARRAY),
+            )
+            for handover, n in core_walks.tokens.items()
+        }
+        tokens += tokens_of.values()
+        for engine in by_name.values():
+            ops = engine.plan.ops
+            waits = [tokens_of[op.tokens] if op.tokens else None for op in ops]
+            engine.tokens += waits
+            engine.needed += [
+                [(awaited, ops[n]) for n in numbers if (awaited := waits[n]) is not None]
+                if numbers
+                else ()
+                for numbers in find_waiters(ops)
+            ]
     return tokens
 
 
@@ -174,34 +199,3 @@ def _loads_of_all(
         if op.alike:
             pairs = zip(digits[op.operator], op.alike, strict=True)
             yield at, (op.site, tuple(digit for digit, alike in pairs if not alike))
-
-
-def _connect(
-    engines: Mapping[str, Engine], walks: CoreWalks, kinds: Mapping[str, EngineKind]
-) -> Iterator[Tokens]:
-    """Yield the tokens between the engines of a core."""
-    array, resources = engines.get(ARRAY), next(iter(engines.values())).resources
-    array_memory_cycles = 0 if array is None else memory_cycles(array.plan)
-    tokens_of = {
-        handover: Tokens(
-            resources.clock,
-            handover,
-            n,
-            engines[handover.source].account,
-            engines[handover.target].account,
-            delay_of(handover, kinds, resources.accelerator, resources.core),
-            array_memory_cycles * (handover.kind == "ready" and handover.target == ARRAY),
-        )
-        for handover, n in walks.tokens.items()
-    }
-    yield from tokens_of.values()
-    for engine in engines.values():
-        ops = engine.plan.ops
-        waits = [tokens_of[op.tokens] if op.tokens else None for op in ops]
-        engine.tokens += waits
-        engine.needed += [
-            [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
-            if numbers
-            else ()
-            for numbers in find_waiters(ops)
-        ]

@@ -74,7 +74,11 @@ class Channel(StatefulPart):
         if arbiter.ring or arbiter.turnaround:
             arbiter.add(entry)
             if self.alarm is not None and now + cycles < self.alarm[0]:
-                self._hasten(self.alarm)
+                finish, alarm = self.alarm
+                if now + arbiter.next_finish() < finish:  # the alarm has to ring earlier
+                    self.clock.cancel(alarm)
+                    self.alarm = None
+                    self._set_alarm()
         else:
             self.lone_request, self.idle_since = entry, now + cycles
             arbiter.direction = direction
@@ -133,13 +137,6 @@ class Channel(StatefulPart):
                 self.arbiter.next_finish() if self.lone_request is None else self.idle_since - now
             )
             self.alarm = (now + cycles, self.clock.alarm(cycles, self._ring))
-
-    def _hasten(self, alarm: tuple[int, Alarm]) -> None:
-        """Move the alarm forward if a request that has arrived finishes before it."""
-        if self.clock.cycle + self.arbiter.next_finish() < alarm[0]:
-            self.clock.cancel(alarm[1])
-            self.alarm = None
-            self._set_alarm()
 
     def _ring(self, _: simpy.Event) -> None:
         self.alarm = None

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.dram.tile import TileRows
 from simaccel.hardware.memory import leaves_core, way_outside
 from simaccel.program.program import (
     BUFFER,
@@ -52,14 +51,6 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
                 moved.inner
             )
     return _sum_traffic(carried)
-
-
-def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
-    """Return the DRAM rows of a transfer; None without a banked DRAM, or if PEs get parts."""
-    view, _ = transfer_of(command)
-    if command.tile.place != BUFFER:
-        return None
-    return accelerator.dram.rows(command.tile.shape, view.shape, view.bits)
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:

@@ -36,7 +36,7 @@ from simaccel.machine.stateful import (
 )
 from simaccel.machine.tile_counts import TileCounts
 from simaccel.machine.tokens import Tokens
-from simaccel.units import LINK, Cause, cause_of
+from simaccel.units import LINK, Cause
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -328,7 +328,7 @@ class UnitEngine(Engine):
     kind = EngineKind.UNIT
 
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
-        self.busy_root = cause_of(without_core(name))
+        self.busy_root = Cause[without_core(name).upper()]
         super().__init__(name, plan, resources)
 
     def work(self, op: Instruction) -> Waiting:

@@ -119,7 +119,8 @@ class Machine:
         for engine in self.engines:
             engine.account.listener, engine.others = listener, self.totals.sites
         self.tokens = connect(walks, self.cores, self.engines)
-        self.multicasts = share_loads(walks, self.cores, self.engines)
+        several = len(self.cores) > 1
+        self.multicasts = share_loads(walks, self.cores, self.engines) if several else []
         self.tile_counts = count_tiles(self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.recorder = RepeatRecorder(listener) if listener is not None else None
@@ -272,7 +273,35 @@ class Machine:
 
         """
         self._require_done()
-        return self._report()
+        total = max(engine.done_at or 0 for engine in self.engines)
+        for engine in self.engines:
+            engine.account.switch(total, Cause.IDLE)
+        self._flush(total)
+        by_operator = sum_work(self.engines, self.totals.of)
+        whole = sum_totals(by_operator.values())
+        return Run(
+            cycles=total,
+            macs=whole.macs,
+            native_macs=whole.native_macs,
+            elements=whole.elements,
+            moved=by_name(whole.moved),
+            engines={e.name: _cycles(e.account.cycles) for e in self.engines},
+            served_cycles={n: c.served_cycles for n, c in self.channels().items()},
+            peak_buffer_bytes=max(shared.occupancy.peak_bytes for shared in self.cores),
+            operators=tuple(
+                OperatorRun(
+                    name,
+                    self.totals.cycles(name),
+                    work.macs,
+                    work.native_macs,
+                    by_name(work.moved),
+                    work.elements,
+                    {e: _cycles(n) for e, n in self.totals.by_cause(name).items()},
+                )
+                for name, work in by_operator.items()
+            ),
+            events=self.clock.events,
+        )
 
     def cycles_below(self, limit: float) -> int | None:
         """Execute the program and return its cycles; None if they are not below ``limit``.
@@ -334,37 +363,6 @@ class Machine:
         if wait.kind == "free":
             return f"a free slot of tile {wait.tile}, held by {wait.engine}"
         return f"tile {wait.tile} from {wait.engine}"
-
-    def _report(self) -> Run:
-        total = max(engine.done_at or 0 for engine in self.engines)
-        for engine in self.engines:
-            engine.account.switch(total, Cause.IDLE)
-        self._flush(total)
-        by_operator = sum_work(self.engines, self.totals.of)
-        whole = sum_totals(by_operator.values())
-        return Run(
-            cycles=total,
-            macs=whole.macs,
-            native_macs=whole.native_macs,
-            elements=whole.elements,
-            moved=by_name(whole.moved),
-            engines={e.name: _cycles(e.account.cycles) for e in self.engines},
-            served_cycles={n: c.served_cycles for n, c in self.channels().items()},
-            peak_buffer_bytes=max(shared.occupancy.peak_bytes for shared in self.cores),
-            operators=tuple(
-                OperatorRun(
-                    name,
-                    self.totals.cycles(name),
-                    work.macs,
-                    work.native_macs,
-                    by_name(work.moved),
-                    work.elements,
-                    {e: _cycles(n) for e, n in self.totals.by_cause(name).items()},
-                )
-                for name, work in by_operator.items()
-            ),
-            events=self.clock.events,
-        )
 
     def _flush(self, now: int) -> None:
         """Report everything up to ``now`` to the listener."""

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
-from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
+from simaccel.machine.command_traffic import held_in_pes, pass_of, transfer
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
+    BUFFER,
     Command,
     Compute,
     Folds,
@@ -193,7 +194,9 @@ def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> In
         return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transfer_of(command)
     backing = accelerator.backing(view.kind)
-    rows = dram_rows(command, backing) if carried.dram else None
+    rows = None  # without a banked DRAM, and if PEs get parts
+    if carried.dram and command.tile.place == BUFFER:
+        rows = backing.dram.rows(command.tile.shape, view.shape, view.bits)
     costs = {
         "buffer_read": accelerator.read_rate.cycles(carried.read_port),
         "buffer_write": accelerator.write_rate.cycles(carried.write_port),

@@ -111,7 +111,7 @@ def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
 
 def _spreads(mapped: NestResult) -> dict[str, list[tuple[str, int, int]]]:
     """Return (rank, pieces, size of a piece) of each rank that a fan-out splits, by fan-out."""
-    sizes = dict(mapped.totals.family.space.sizes)
+    sizes = dict(mapped.totals.units.family.space.sizes)
     found: dict[str, list[tuple[str, int, int]]] = {}
     for node in mapped.group.tree:
         if isinstance(node, Loop | Spread):

@@ -67,10 +67,13 @@ def schedule(
     goal = Goal.from_options(accelerator, options, workload)
     search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
     choice = _MappingChoice(workload, search, options, name)
-    holds = family != "naive" and (family == "best" or accelerator.compiler.resident)
+    several = len(workload.operators) > 1  # else there is nothing to hold between operators
+    may_hold = family == "best" or accelerator.compiler.resident
+    holds = several and family != "naive" and may_hold
     held = choice.bodies_with_held_tensors() if holds else []
     bodies = held or choice.bodies()
-    goal.constraints.require_met()
+    if goal.constraints:
+        goal.constraints.require_met()
     choice.report_accounts()
     if family == "naive":
         return mapping_of(workload, name, bodies[0])
@@ -166,7 +169,8 @@ class _MappingChoice:
         """Return the cheapest path of steps, and its least costly near-tie."""
         path = self._cheapest(steps)
         goal = self.search.goal
-        if goal.objective != "cycles" or not goal.tolerance or goal.is_over:
+        is_alone = len(path) == len(self.steps)  # no other path
+        if is_alone or goal.objective != "cycles" or not goal.tolerance or goal.is_over:
             return [body_of(path)]
         return [body_of(path), body_of(cheapest_near_tie(self.steps, path, self.search))]
 

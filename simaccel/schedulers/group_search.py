@@ -183,7 +183,7 @@ class GroupSearch:
 
     def task(self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")) -> SearchTask:
         """Return the search that `find` makes."""
-        goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
+        goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like) if like else None)
         goal = replace(goal, on_account=ignore, on_losses=ignore, origins={})
         return SearchTask(self.sets, goal, limit, self.label)
 
@@ -237,11 +237,11 @@ class GroupSearch:
             f"that was tried needs {smallest} B"
         )
 
-    def _start(self, like: Tree) -> dict[str, int] | None:
+    def _start(self, like: Tree) -> dict[str, int]:
         """Return a tree's innermost tiles by rank, in the names that the candidates have."""
         made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
         loops = [node for node in nodes(like) if isinstance(node, Loop)]
-        return {made.get(loop.rank, loop.rank): loop.tile for loop in loops} if like else None
+        return {made.get(loop.rank, loop.rank): loop.tile for loop in loops}
 
 
 def search_together(requests: Sequence[tuple[GroupSearch, int, Tree]]) -> None:

@@ -69,9 +69,9 @@ class Goal:
             Judge(accelerator, options.each),
             options.objective,
             options.stationarity,
-            TreeConstraints.from_texts(
-                options.constraints, options.spread, accelerator.cores.count
-            ),
+            TreeConstraints.from_texts(options.constraints, options.spread, accelerator.cores.count)
+            if options.constraints or options.spread
+            else TreeConstraints(),
             options.patience,
             options.end_time(),
             options.on_account,

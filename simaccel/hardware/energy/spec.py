@@ -23,7 +23,6 @@ from simaccel.hardware.energy.tables import (
 )
 from simaccel.hardware.quantity import Picojoules
 from simaccel.hardware.spec import Spec
-from simaccel.numbers import SHARED
 
 _BY_NODE: Final = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
 DRAM: Final = "dram_pj_per_byte"
@@ -141,15 +140,3 @@ class EnergyPrices:
     leakage_pj_per_cycle: float = 0.0
     shared_pj_per_byte: float | None = None
     """None: that of a core's buffer."""
-
-    def price_of(self, level: str) -> float:
-        """Return the energy in pJ of a byte at a level and direction, as ``buffer_read``."""
-        place = place_of(level)
-        if place == SHARED and self.shared_pj_per_byte is None:
-            place = "buffer"
-        return {
-            "buffer": self.buffer_pj_per_byte,
-            "noc": self.noc_pj_per_byte,
-            "dram": self.dram_pj_per_byte,
-            SHARED: self.shared_pj_per_byte,
-        }.get(place) or 0.0
