@@ -11,9 +11,8 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.family import Ints, any_true, choose, ints, maximum, minimum
 from simaccel.analytic.pieces import PathCuts
-from simaccel.analytic.pointwise import any_true, choose, maximum, minimum
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator

@@ -10,9 +10,17 @@ from typing import TypeGuard
 
 from simaccel.analytic.array import select_figures
 from simaccel.analytic.counting.transfers import blocks_of
-from simaccel.analytic.family import Entry, FamilyCut, FamilyLoops, Ints, TreePath, ints
+from simaccel.analytic.family import (
+    Entry,
+    FamilyCut,
+    FamilyLoops,
+    Ints,
+    TreePath,
+    ints,
+    maximum,
+    minimum,
+)
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
-from simaccel.analytic.pointwise import maximum, minimum
 from simaccel.analytic.units import UnitCosts
 from simaccel.mapping.tree import BUFFER, Keep, Spread
 from simaccel.numbers import in_bytes

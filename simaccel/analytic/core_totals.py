@@ -19,9 +19,8 @@ from simaccel.analytic.evaluation import (
     memory_work,
     slot_cycles,
 )
-from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
+from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, maximum
 from simaccel.analytic.family_counts import Level
-from simaccel.analytic.pointwise import maximum
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core, without_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
@@ -244,10 +243,6 @@ class GroupTotals:
         moving = maximum(self._shared["dram"], first_channel_cycles(first, self.moved))
         waiting = maximum(self.bound, slot_cycles(first))
         return ints(maximum(waiting, sum(exposed, start=moving)))
-
-    def work(self) -> Ints:
-        """Return the least cycles of array and SFU, whatever is on chip already."""
-        return self.every[0].totals.work()
 
     def fits(self) -> Bools:
         """Return whether each core's sums fit the accumulator, and its tiles their staging."""

@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import count, count_tiles
-from simaccel.analytic.family import Bools, Family, Ints, ints
+from simaccel.analytic.family import Bools, Family, Ints, choose, ints, maximum
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
 from simaccel.analytic.pipelined_fork import pipelined_bound
-from simaccel.analytic.pointwise import choose, maximum
 from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.pointwise import maximum
+from simaccel.analytic.family import Ints, ints, maximum
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name

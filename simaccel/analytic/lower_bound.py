@@ -25,11 +25,12 @@ from simaccel.analytic.family import (
     FamilyLoops,
     Ints,
     TreePath,
+    any_true,
     ints,
+    maximum,
 )
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, piece_count
-from simaccel.analytic.pointwise import any_true, maximum
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER, Fork, Keep

@@ -15,8 +15,19 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Entry, FamilyCut, FamilyLoops, Ints, TreePath, ints
-from simaccel.analytic.pointwise import any_true, choose, maximum, minimum
+from simaccel.analytic.family import (
+    Bools,
+    Entry,
+    FamilyCut,
+    FamilyLoops,
+    Ints,
+    TreePath,
+    any_true,
+    choose,
+    ints,
+    maximum,
+    minimum,
+)
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView

@@ -17,11 +17,19 @@ from itertools import pairwise
 
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import serial_cycles
-from simaccel.analytic.family import Family, FamilyCut, Ints, TreePath, ints
+from simaccel.analytic.family import (
+    Family,
+    FamilyCut,
+    Ints,
+    TreePath,
+    choose,
+    ints,
+    maximum,
+    minimum,
+)
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.lower_bound import Terms
 from simaccel.analytic.pieces import PathCuts
-from simaccel.analytic.pointwise import choose, maximum, minimum
 from simaccel.mapping.tree import Fork
 from simaccel.units import ARRAY, SFU
 

@@ -22,10 +22,9 @@ from simaccel.analytic.array import (
     select_figures,
 )
 from simaccel.analytic.counting.transfers import Cost
-from simaccel.analytic.family import Ints, TreePath, ints
+from simaccel.analytic.family import Ints, TreePath, identity, ints, plain
 from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known, find_single
 from simaccel.analytic.pieces import PathCuts, extent
-from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator

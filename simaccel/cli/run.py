@@ -115,7 +115,8 @@ def run(
     """
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
     how = {"fast_forward": fast_forward, "quiet": quiet}
-    if several.run_and_show(experiment, dry_run=dry_run, as_json=as_json, **how):
+    if (several.tokens, several.stages) != (None, None):
+        several.run_and_show(experiment, dry_run=dry_run, as_json=as_json, **how)
         return
     files = OutputFiles(paths, force, experiment.inputs() if any(paths.values()) else ())
     files.require()

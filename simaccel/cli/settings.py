@@ -174,7 +174,8 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
     made, used, formats, rest = list[str](), list[str](), list[str](), iter(args)
     for text in rest:
         if text == "--":
-            return [*made, *_format(formats, known), text, *rest], used
+            form = _format(formats, known) if formats else ()
+            return [*made, *form, text, *rest], used
         option, equals, value = text.partition("=")
         if option in old:
             used.append(f"{option} is {old[option]}")
@@ -186,7 +187,7 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
             formats.append(value)
         else:
             made += _set(value, settings, known)
-    return [*made, *_format(formats, known)], used
+    return [*made, *(_format(formats, known) if formats else ())], used
 
 
 def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str]) -> list[str]:
@@ -224,9 +225,7 @@ def _is_section(name: str) -> bool:
 
 
 def _format(names: Sequence[str], known: Iterable[str]) -> Sequence[str]:
-    """Return the options of the form that is given, if one is."""
-    if not names:
-        return ()
+    """Return the options of the form that is given."""
     forms = _formats(known)
     allowed = "one" if len(names) > 1 else f"one of {', '.join(forms)}"
     allowed = allowed if names[0].strip() else "a value that is not empty"

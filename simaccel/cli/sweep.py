@@ -26,7 +26,7 @@ from simaccel.study.parameters import (
 from simaccel.study.points import Setting, base_point, seq_len_of
 from simaccel.study.space import FLOWS, DesignBuilder, Settings, sizes_of
 from simaccel.workload import Workload
-from simaccel.workload.sizes import MAX_SIZE
+from simaccel.workload.names import MAX_SIZE
 
 if TYPE_CHECKING:
     from simaccel.study.points import Point, Setting

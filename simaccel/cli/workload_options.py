@@ -167,7 +167,7 @@ class WorkloadOptions:
             sizes["precision"] = ",".join(self.precision)
         if self.dims:
             sizes["dims"] = self._dims()
-        return {**sizes, **self._bytes()}
+        return {**sizes, **(self._bytes() if self.bytes_per_element else {})}
 
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}

@@ -102,6 +102,8 @@ class FileAccount:
 
         Before them stand the first remarks.
         """
+        if not self.entries:
+            return []
         remarks = [f"{one.name}: {one.remark}" for one in self.entries if one.remark]
         return [*remarks[:MOST_LISTED], *self._lines_left_out()]
 

@@ -3,7 +3,7 @@
 Memory and time depend on what a file expands to, not on its length: a line may repeat a layer, an
 alias a list, a concatenation its input. So each reader counts values of a document, operators and
 numbers in shapes before it makes them. Sizes (of a rank, a batch) expand to nothing; their limits
-are in ``simaccel.workload.sizes``.
+are in ``simaccel.workload.names``.
 """
 
 from typing import Final

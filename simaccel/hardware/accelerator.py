@@ -96,7 +96,8 @@ class Accelerator(Spec):
             parts = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
             yield f"energy.{DRAM}", parts
         has_sums = isinstance(self.array, ArraySpec) and self.array.accumulator is not None
-        if allowed := self.precision.wrong_sums(accumulates=has_sums):
+        sums = self.precision.sums
+        if sums is not None and (allowed := self.precision.wrong_sums(accumulates=has_sums)):
             yield "precision.sums", allowed
 
     def _prices(self) -> EnergyPrices | None:
@@ -124,7 +125,7 @@ class Accelerator(Spec):
             "array.memories": bool(prices) and not any(prices.values()),
             "cores.noc.pj_per_bit_hop": noc.topology is not None and noc.pj_per_bit_hop is None,
             "links.pj_per_bit": pod.count > 1 and self.links.pj_per_bit is None,
-            "links.pj_per_bit of the network": pod.slices > 1,
+            "links.pj_per_bit of the network": pod.count > 1 and pod.slices > 1,
         }
         return (*(f"energy.{n}" for n in fields), *(name for name, so in unknown.items() if so))
 

@@ -148,7 +148,8 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
                 continue
             files[field] = file
             _put_value(raw, field.split("."), read)
-    follow_topology(raw, files)
+    if files:
+        follow_topology(raw, files)
     return files, faults
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.links import shape_text
-from simaccel.hardware.memory import BufferSpec, DramSpec
+from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
 
@@ -31,8 +31,13 @@ def contradictions(sections: Mapping[str, Any]) -> Contradictions:
     ``sections``: values of the fields of an accelerator.
     """
     clock_hz, array, buffer = (sections.get(name) for name in ("clock_hz", "array", "buffer"))
-    small = [*_small_buffer(array, buffer)]
-    yield from small
+    room = None if buffer is None else buffer.capacity_bytes or _MOST_BYTES
+    small = isinstance(array, ArraySpec) and room is not None and room < smallest_buffer(array)
+    if small:
+        allowed = f"at least {format_quantity(smallest_buffer(array), 'B')}, one 2-byte operand of "
+        allowed += f"a {array.rows} x {array.cols} fold"
+        allowed += "; a number without a unit is one of B" * (room < _KIBIBYTE)
+        yield "buffer.capacity_bytes", room, allowed
     for section, way in (("buffer", "read_"), ("buffer", "write_"), ("links", "")):
         field = f"{way}bytes_per_second"
         rate = getattr(sections.get(section), field, None)
@@ -46,23 +51,10 @@ def contradictions(sections: Mapping[str, Any]) -> Contradictions:
     backing = {"dram": sections["dram"]} if "dram" in sections else {}
     backing |= {f"memories.{name}": memory for name, memory in memories.items()}
     for name, memory in backing.items():
-        if buffer is not None and not small:  # else the buffer is what is wrong
-            yield from _wide_stripe(name, memory, buffer.capacity_bytes or _MOST_BYTES)
+        if room is not None and not small:  # else the buffer is what is wrong
+            yield from _wide_stripe(name, memory, room)
         rate = memory.bandwidth_bytes_per_second
         yield from _slow(clock_hz, f"{name}.bandwidth_bytes_per_second", rate, memory.channels)
-
-
-def _small_buffer(
-    array: ArraySpec | SpatialArraySpec | None, buffer: BufferSpec | None
-) -> Contradictions:
-    if not isinstance(array, ArraySpec) or buffer is None or buffer.capacity_bytes is None:
-        return
-    one_fold = smallest_buffer(array)
-    if buffer.capacity_bytes < one_fold:
-        allowed = f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
-        allowed += f"{array.rows} x {array.cols} fold"
-        allowed += "; a number without a unit is one of B" * (buffer.capacity_bytes < _KIBIBYTE)
-        yield "buffer.capacity_bytes", buffer.capacity_bytes, allowed
 
 
 def _wrong_chips(sections: Mapping[str, Any]) -> Contradictions:

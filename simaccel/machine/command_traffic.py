@@ -86,14 +86,14 @@ def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
 
 
 def _sum_traffic(found: Counter[tuple[str, str]]) -> CommandTraffic:
-    def total(level: str) -> int:
-        return sum(n for (at, _), n in found.items() if at == level)
-
+    total: Counter[str] = Counter()
+    for (level, _), n_bytes in found.items():
+        total[level] += n_bytes
     return CommandTraffic(
         dram=sum(n for (at, _), n in found.items() if leaves_core(at)),
-        read_port=total("buffer_read"),
-        write_port=total("buffer_write"),
-        distribution=total("noc_distribution"),
-        collection=total("noc_collection"),
+        read_port=total["buffer_read"],
+        write_port=total["buffer_write"],
+        distribution=total["noc_distribution"],
+        collection=total["noc_collection"],
         amounts=tuple(found.items()),
     )

@@ -157,7 +157,7 @@ class OperatorBarrier(StatefulPart):
             waiting = {name: self.gated.pop(name) for name in arrived if name in self.gated}
             self.all_arrived -= arrived
             arrived.clear()
-            self._let_go(waiting | self._free())
+            self._let_go(waiting | self._free() if self.depending else waiting)
         elif operator not in self.closed and self.computing[operator] <= arrived:
             cores = {self.cores[name] for name in self.members[operator]}
             after = {core: self.following[core] for core in sorted(cores)}

@@ -44,7 +44,7 @@ from simaccel.program.cores import (
     moving_ranks,
     part_of,
 )
-from simaccel.program.dependences import CoreDependence, awaited_ends
+from simaccel.program.dependences import CoreDependence, dependences
 from simaccel.program.fit import Fifo, fifos, operators_with_tiles, rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
@@ -117,7 +117,10 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
         numbers=numbers,
         overlaps=beside,
         places=places,
-        dependences=awaited_ends(program),
+        dependences={
+            name: tuple(other for other in others if not other.by_tiles)
+            for name, others in dependences(program).items()
+        },
     )
     known: dict[object, CoreWalks] = {}
     for at, core in enumerate(numbers):

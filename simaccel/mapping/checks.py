@@ -52,7 +52,8 @@ def faults(
             all_faults += [
                 Fault(file, f"groups[{at}].{field}", v, allowed) for field, v, allowed in findings
             ]
-    all_faults += _section_faults(workload, mapping, file)
+    if workload.repeat > 1:
+        all_faults += _section_faults(workload, mapping, file)
     all_faults += _joined_faults(workload, mapping, file)
     cores = None if accelerator is None else accelerator.cores
     across_cores = place_faults(workload, mapping, group_places(mapping), cores)
@@ -83,8 +84,6 @@ def _pod_faults(
 
 def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
     """Yield groups that mix operators that run once with repeated ones, or stand among those."""
-    if workload.repeat == 1:
-        return
     known = {operator.name for operator in workload.operators}
     once = [
         {

@@ -28,8 +28,9 @@ class RankClasses:
         }
         self._members = {place: [place] for place in self.parent}
         self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
-        self._join_made()
-        self._join_read()
+        if len(operators) > 1:
+            self._join_made()
+            self._join_read()
         by_place, self.terms = self.terms, {}
         for place, terms in by_place.items():  # ranks that joined its class since have the same sum
             self.terms.setdefault(self.root(place), terms)

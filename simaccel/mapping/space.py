@@ -192,17 +192,13 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
     if key not in _spaces:
         if len(_spaces) >= _MOST_SPACES:
             _spaces.clear()
-        _spaces[key] = _space_of(workload, group)  # which keeps the workload, and so its id
+        missing = [name for name in group.operators if name not in workload.by_name]
+        if missing:
+            raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
+        operators = [workload.by_name[name] for name in group.operators]
+        # which keeps the workload, and so its id
+        _spaces[key] = _merge(workload, operators, RankClasses(operators), group)
     return _spaces[key]
-
-
-def _space_of(workload: Workload, group: Group) -> IterationSpace:
-    known = workload.by_name
-    missing = [name for name in group.operators if name not in known]
-    if missing:
-        raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
-    operators = [known[name] for name in group.operators]
-    return _merge(workload, operators, RankClasses(operators), group)
 
 
 def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[str, ...]]:

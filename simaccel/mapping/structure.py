@@ -47,8 +47,8 @@ def fusion_faults(workload: Workload, group: Group) -> list[Finding]:
     plain = space_of(workload, replace(group, merged={}, padded={}))
     return [
         *_size_faults(plain),
-        *_merged_rank_faults(group, plain),
-        *_padded_rank_faults(group, plain),
+        *(_merged_rank_faults(group, plain) if group.merged else ()),
+        *(_padded_rank_faults(group, plain) if group.padded else ()),
     ]
 
 

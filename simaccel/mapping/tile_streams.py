@@ -75,6 +75,8 @@ def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]
 
     Both groups run equally often (in the repeated layer, or once).
     """
+    if all(group.place is None for group in mapping.groups):
+        return ()
     return tuple(
         stream
         for _, run in groupby(mapping.body, lambda one: _times(workload, one))

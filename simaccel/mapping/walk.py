@@ -116,20 +116,17 @@ class TreeWalk:
         """Return the tensor whose tile holds another, made in it in place."""
         return self.aliases.get(name, name)
 
-    def tile_view(self, name: str, view: TensorView) -> TensorView:
-        """Return the view that a tensor's tile holds: its maker's, if the group makes it."""
-        maker = self.space.made.get(name)
-        return self.space.bound_operator(maker).output if maker else view
-
     def home(self, site: Site, name: str, view: TensorView, level: str = BUFFER) -> int | None:
         """Return the index of the innermost step that moves a tensor's tile; -1 if none does.
 
-        The tile is that of the outermost keep at the level. None: no step keeps the tensor there.
+        The tile is that of the outermost keep at the level, and holds its maker's view, if the
+        group makes the tensor. None: no step keeps the tensor there.
         """
         keep = next(site.keeps(name, level), None)
         if keep is None:
             return None
-        moves = self.space.moves(self.tile_view(name, view))
+        maker = self.space.made.get(name)
+        moves = self.space.moves(self.space.bound_operator(maker).output if maker else view)
         return max((at for at, rank in site.cutting(keep) if rank in moves), default=-1)
 
     def ranks_of(self, site: Site) -> frozenset[str]:
@@ -186,7 +183,10 @@ def _sites(
             yield from _sites_of_branches(node, where, outside, scope)
         else:
             outside = (*outside, TreeStep(node, where, scope.sizes, scope.inside))
-            scope = _scope_below(node, scope)
+            if isinstance(node, Loop | Spread):
+                size = min(scope.sizes[node.rank], node.tile)
+                is_inside = scope.inside or isinstance(node, Spread)
+                scope = _WalkScope({**scope.sizes, node.rank: size}, scope.box, is_inside)
 
 
 def _sites_of_branches(
@@ -208,12 +208,3 @@ def _sites_of_branches(
             )
         way = TreeStep(node, place, scope.sizes, scope.inside, number)
         yield from _sites(branch, f"{place}.{kind}[{number}]", (*outside, way), inner)
-
-
-def _scope_below(node: Node, scope: _WalkScope) -> _WalkScope:
-    """Return the block sizes below a loop, spread or keep."""
-    if not isinstance(node, Loop | Spread):
-        return scope
-    whole = scope.sizes[node.rank]
-    sizes = {**scope.sizes, node.rank: min(whole, node.tile)}
-    return _WalkScope(sizes, scope.box, scope.inside or isinstance(node, Spread))

@@ -130,16 +130,14 @@ def is_spread(operator: Operator) -> bool:
 
 def part_of(program: Program, core: int) -> tuple[object, ...]:
     """Return a key that is equal for cores that execute the same part of a program."""
-    return tuple(
-        _part(operator, core_in_operator(operator, core))
-        for operator, _ in operators_with_tiles(program.body)
-    )
-
-
-def _part(operator: Operator, core: int | None) -> object:
-    if core is None:
-        return None
-    return _loops(operator, core) if is_spread(operator) else core == 0
+    parts: list[object] = []
+    for operator, _ in operators_with_tiles(program.body):
+        own = core_in_operator(operator, core)
+        if own is not None and is_spread(operator):
+            parts.append(_loops(operator, own))
+        else:
+            parts.append(None if own is None else own == 0)
+    return tuple(parts)
 
 
 def _loops(node: ProgramLoop | Operator, core: int) -> tuple[object, ...]:

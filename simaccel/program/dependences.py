@@ -78,14 +78,6 @@ def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
     }
 
 
-def awaited_ends(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
-    """Return, by operator, the dependences whose ends it waits for, without those by tiles."""
-    return {
-        name: tuple(other for other in others if not other.by_tiles)
-        for name, others in dependences(program).items()
-    }
-
-
 _Awaited = dict[str, dict[tuple[str, bool], bool]]
 """Operator -> (operator that it waits for, whether tile by tile) -> whether in this iteration."""
 

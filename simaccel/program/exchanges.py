@@ -36,6 +36,8 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
 
     """
     program = lower(pod.workload, pod.mapping)
+    if not (pod.exchanges or pod.parts):
+        return program
     streams = [stream for exchange in pod.exchanges for stream in _streams_of(exchange)]
     ahead: dict[str, list[Operator]] = {}
     behind: dict[str, list[Operator]] = {}

@@ -76,7 +76,9 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
     """
     for places, capacity in capacities.items():
         if capacity is not None:
-            _require(reserved_slots(program, places), capacity, f"the {_memory(places)} has")
+            in_pe = tuple(places) != (BUFFER,)
+            memory = f"memory of a PE ({', '.join(places)})" if in_pe else BUFFER
+            _require(reserved_slots(program, places), capacity, f"the {memory} has")
 
 
 def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
@@ -103,12 +105,6 @@ def _require(slots_of: ReservedSlots, capacity: int, limit: str) -> None:
                 f"{operator}: tiles need {total} B, {limit} {capacity} B, "
                 f"{total - capacity} B too many: {tiles}"
             )
-
-
-def _memory(places: Sequence[str]) -> str:
-    if tuple(places) == (BUFFER,):
-        return BUFFER
-    return f"memory of a PE ({', '.join(places)})"
 
 
 def operators_with_tiles(

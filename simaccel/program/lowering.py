@@ -18,7 +18,16 @@ from simaccel.mapping.space import IterationSpace, aliases_of, space_of
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
 from simaccel.mapping.view import TensorView
-from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
+from simaccel.program.bodies import (
+    Body,
+    BodyState,
+    GroupTiles,
+    Item,
+    OperatorLeaf,
+    Outline,
+    RankParts,
+    TilePlacement,
+)
 from simaccel.program.dependences import mark_streams
 from simaccel.program.outline import outline
 from simaccel.program.program import (
@@ -34,7 +43,6 @@ from simaccel.program.program import (
     Tile,
     TransferTraffic,
 )
-from simaccel.program.tiles import BodyState, GroupTiles
 from simaccel.workload import Vector, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
@@ -64,7 +72,8 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
     body: list[Node] = []
     streams = tile_streams(workload, mapping)
     for times, run in groupby(mapping.body, lambda part: _times(workload, part)):
-        nodes = tuple(mark_streams(_lower(workload, part), streams) for part in run)
+        lowered = (_lower(workload, part) for part in run)
+        nodes = tuple(mark_streams(node, streams) if streams else node for node in lowered)
         body += [ProgramLoop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
     return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
 

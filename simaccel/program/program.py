@@ -59,11 +59,8 @@ class Tile:
     @property
     def n_bytes(self) -> int:
         """Bytes of the tile in a slot (in each PE, if PEs keep it)."""
-        return self.block_bytes if self.part_bytes is None else self.part_bytes
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of the whole block."""
+        if self.part_bytes is not None:
+            return self.part_bytes
         return in_bytes(math.prod(self.shape), self.view.bits)
 
 

@@ -108,16 +108,14 @@ def tabulate(
             side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
             table.add_column(column.heading, justify=side, no_wrap=True)
 
-    def add(row: Any, style: str | None) -> None:  # noqa: ANN401 - as of `Column.cell`
-        table.add_row(*(Text(column.cell(row)) for column in columns), style=style)
-
     for _, group in groupby(rows, apart):
         table.add_section()
         for row in group:
-            add(row, "bold" if bold(row) else None)
+            cells = (Text(column.cell(row)) for column in columns)
+            table.add_row(*cells, style="bold" if bold(row) else None)
     if total is not None:
         table.add_section()
-        add(total, "bold")
+        table.add_row(*(Text(column.cell(total)) for column in columns), style="bold")
     return table
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from simaccel.hardware import Accelerator
 from simaccel.study.precision import place_on
 from simaccel.workload import CLASSES, Workload
-from simaccel.workload.language.graph import class_of
 from simaccel.workload.precision import NATIVE
+from simaccel.workload.tensors import class_of
 
 
 def experiment_title(

@@ -20,7 +20,7 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor, space_of
 from simaccel.mapping.text import tree_text
-from simaccel.mapping.tree import Group, Keep, Mapping
+from simaccel.mapping.tree import Keep, Mapping
 from simaccel.program.accounting import Box, missing_elements, work_of_commands
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import Program
@@ -69,8 +69,11 @@ def _differences(pod: Pod, predicted: Prediction, run: Run) -> Iterator[str]:
                 yield f"{counted.name}: {counted.moved} bytes counted, {ran.moved} moved"
             continue
         group = next(groups)
+        operators = [pod.workload.operator(name) for name in group.operators]
+        einsums = [one for one in operators if isinstance(one, Einsum)]
+        least_macs = sum(pod.workload.times(one.name) * one.macs for one in einsums)
         for kind, least, counts, machine in (
-            ("MACs", _least_macs(pod.workload, group), counted.macs, ran.macs),
+            ("MACs", least_macs, counted.macs, ran.macs),
             ("elements", 0, counted.elements, ran.elements),
             *(
                 (kind, 0, bytes_over(counted.moved, ways), bytes_over(ran.moved, ways))
@@ -116,11 +119,6 @@ def require_program(
 def _sent_names(exchanges: Sequence[Exchange]) -> frozenset[str]:
     """Return the names of the operators of a program that are exchanges."""
     return frozenset(name for exchange in exchanges for name in exchange.operators)
-
-
-def _least_macs(workload: Workload, group: Group) -> int:
-    operators = [workload.operator(name) for name in group.operators]
-    return sum(workload.times(one.name) * one.macs for one in operators if isinstance(one, Einsum))
 
 
 def _error(what: str, mapping: Mapping) -> ConservationError:

@@ -129,14 +129,15 @@ def _kind(operator: WorkloadOperator) -> str:
 def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in order of execution."""
     loading = loading_cycles(result.program, result.accelerator)
-    return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
-
-
-def _row(result: RunResult, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
-    share = mac_share(result.workload, result.accelerator, operators_of(result.workload, run.name))
-    limit = _limit(result.accelerator, run, predicted, max(run.cycles, 1), loading, share)
-    busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
-    return Row(run, predicted, busy_cycles, loading, limit, share)
+    rows = []
+    for run, predicted in result.groups():
+        names = operators_of(result.workload, run.name)
+        share, cycles = mac_share(result.workload, result.accelerator, names), max(run.cycles, 1)
+        alone = loading[run.name]
+        limit = _limit(result.accelerator, run, predicted, cycles, alone, share)
+        busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
+        rows.append(Row(run, predicted, busy_cycles, alone, limit, share))
+    return tuple(rows)
 
 
 def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:

@@ -39,8 +39,8 @@ from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
 from simaccel.search.candidate_set import capacity
 from simaccel.search.judge import Body
+from simaccel.search.neighbours import nested_loops
 from simaccel.search.problems import Attention, heads_per_sample
-from simaccel.search.sizes import nested_loops
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 

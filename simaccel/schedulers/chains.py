@@ -25,7 +25,7 @@ from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.sizes import nested_loops, tile_sizes
+from simaccel.search.neighbours import nested_loops, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Vector, Workload
 from simaccel.workload.names import tensor_of

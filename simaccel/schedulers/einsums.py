@@ -13,8 +13,8 @@ from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined_name
 from simaccel.mapping.tree import BUFFER, Do, Keep
+from simaccel.search.neighbours import filling_tiles, tile_sizes
 from simaccel.search.problems import NotMappableError
-from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Vector
 from simaccel.workload.names import tensor_of

@@ -23,8 +23,8 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
+from simaccel.search.neighbours import FEW, tile_sizes
 from simaccel.search.problems import Options
-from simaccel.search.sizes import FEW, tile_sizes
 
 _SIDES = 16
 """Most row blocks of whole array sides that are tried, beside even divisions."""

@@ -71,7 +71,8 @@ def _own_steps(
     workload: Workload, search: TreeSearch, options: Options, dataflow: str
 ) -> Iterator[ScheduleStep]:
     """Yield the steps of `naive`, `flex`, `flat` or `flash`, or of one granularity of them."""
-    fuses = search.accelerator.compiler.epilogues and not dataflow.startswith("naive")
+    several = len(workload.operators) > 1  # else there is nothing to fuse
+    fuses = several and search.accelerator.compiler.epilogues and not dataflow.startswith("naive")
     behind, at = longest_epilogues(workload) if fuses else {}, 0
     for part in parts(workload):
         if isinstance(part, tuple):

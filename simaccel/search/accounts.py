@@ -6,7 +6,7 @@ A scheduler passes the account of each group that it searches to `Goal.on_accoun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field
 from typing import Final
@@ -182,12 +182,8 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
     )
 
 
-def is_by_product(families: Iterable[Family]) -> bool:
+def has_single_products(family: Family) -> bool:
     """Return whether trees of a single einsum process one product of its batch at a time."""
-    return all(map(_has_single_products, families))
-
-
-def _has_single_products(family: Family) -> bool:
     einsums = [op for op in family.space.operators if isinstance(op.operator, Einsum)]
     if len(einsums) != 1:
         return False

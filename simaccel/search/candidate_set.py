@@ -109,7 +109,7 @@ class CandidateSet:
             self.size += is_repeat.size
             self.same += int(np.count_nonzero(is_repeat & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
-            works.append(int(totals.work().min()))
+            works.append(int(totals.every[0].totals.work().min()))
         self._ends = np.cumsum([places.size for *_, places in columns])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
@@ -165,7 +165,8 @@ class CandidateSet:
             for node in nodes(family.branch)
             if isinstance(node, FamilyLoops)
         )
-        return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
+        sizes = map(np.unique, (tile for node in loops for tile in node.tiles))
+        return all((np.diff(one) == np.gcd.reduce(one)).all() for one in sizes)  # without a gap
 
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the distinct candidates that fit ``room`` bytes."""
@@ -383,9 +384,3 @@ _SMALL = {
     False: "array.accumulator.capacity_bytes takes the sums",
     True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
 }
-
-
-def _has_no_gap(tiles: Ints) -> bool:
-    """Return whether sizes are all multiples of a unit from the smallest to the largest."""
-    sizes = np.unique(tiles)
-    return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())

@@ -36,15 +36,10 @@ def names_of(operators: Sequence[BoundOperator]) -> NameList:
     found: dict[tuple[str, str], None] = {}
     for op in operators:
         tensors = [("tensor", name) for name, _ in op.uses]
-        ranks = (("rank", rank) for rank in _used_ranks(op))
+        used = (rank for _, view in op.uses for dim in view.terms for rank, _ in dim)
+        ranks = (("rank", rank) for rank in (*used, *op.ranks))
         found |= dict.fromkeys([("operator", op.name), *tensors, *ranks])
     return list(found)
-
-
-def _used_ranks(op: BoundOperator) -> list[str]:
-    """Return the ranks of an operator as its tensors have them, then those that none has."""
-    terms = (rank for _, view in op.uses for dim in view.terms for rank, _ in dim)
-    return list(dict.fromkeys((*terms, *op.ranks)))
 
 
 def key_of(space: IterationSpace, kept: Sequence[str]) -> object:

@@ -54,6 +54,8 @@ def grids_on_cores(
     Bounds of several cores, which wait for one another, are loose and seldom end a search early, so
     that several sets would gain nothing.
     """
+    if not (goal.is_shared or goal.constraints.spreads):
+        return [goal.grid(group, whole) for whole in families(space)]
     first, *others = cuts_of(group, space, goal)
     grids = [goal.grid(group, first.families_around(whole)) for whole in families(first.space)]
     if not goal.is_shared or not grids:
@@ -79,7 +81,11 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
         if own:
             cuts = [CoreCut((spread,), space.sizes) for _, spread in own]
     floors = CutBounds(space, accelerator)
-    priced = [PricedCut(_piece(space, cut), cut, floors.floor_of(cut)) for cut in cuts]
+    priced = []
+    for cut in cuts:
+        tiles = {} if cut is None else {one.rank: one.tile for one in cut.spreads}
+        piece = replace(space, sizes={**space.sizes, **tiles}) if cut else space
+        priced.append(PricedCut(piece, cut, floors.floor_of(cut)))
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
 
 
@@ -131,12 +137,6 @@ def cuts_of_one_rank(space: IterationSpace, accelerator: Accelerator) -> Iterato
         tiles = dict.fromkeys(-(-size // count) for count in core_counts(accelerator.cores.count))
         spreads = (Spread(rank, tile, CORES) for tile in tiles if tile < size)
         yield from (CoreCut((spread,), space.sizes) for spread in spreads)
-
-
-def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:
-    if cut is None:
-        return space
-    return replace(space, sizes={**space.sizes, **{one.rank: one.tile for one in cut.spreads}})
 
 
 def _required_spreads(

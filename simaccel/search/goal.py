@@ -144,11 +144,6 @@ class Goal:
         patience = EFFORT.patience // (1 if self.start is None else 2) // self.patience_divisor
         return StoppingRule(self.gap, patience, self.slack, self.part, self.gap / 2, self.until)
 
-    @property
-    def most_near(self) -> int:
-        """Runs of neighbours after which no further family, and no smaller room, is searched."""
-        return EFFORT.most_near if self.gap == EFFORT.gap else EFFORT.most_near // EFFORT.less_near
-
     def near_stopping(self, *, loose: bool) -> StoppingRule:
         """Return when the search of neighbours ends.
 

@@ -21,7 +21,7 @@ from simaccel.search.accounts import (
     SAME,
     SearchAccount,
     floor_of_group,
-    is_by_product,
+    has_single_products,
     merge_accounts,
 )
 from simaccel.search.candidate_set import CandidateSet
@@ -116,9 +116,11 @@ class _Climb:
         candidates = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, candidates, EFFORT.starts)
         families = self.grid.family_of(ints(starts)).tolist()
+        # runs of neighbours after which no further family, and no smaller room, is searched
+        most_near = EFFORT.most_near // (1 if self.goal.gap == EFFORT.gap else EFFORT.less_near)
         for family in dict.fromkeys(families):
             near = sum(len(one.cycles) for one in self.walks if one.candidates is not self.grid)
-            if not self.goal.is_over and (holding is not None or near < self.goal.most_near):
+            if not self.goal.is_over and (holding is not None or near < most_near):
                 pairs = zip(starts, families, strict=True)
                 beam = [number for number, of in pairs if of == family]
                 self._climb(family, beam, room, holding)
@@ -237,7 +239,7 @@ class _Climb:
             runner_up=values[1] if len(values) > 1 else None,
             left=first.left,
             complete=grid.is_complete(),
-            by_product=is_by_product(grid.families),
+            by_product=all(map(has_single_products, grid.families)),
             ended=first.ended,
             curve=_joined_curves(self.walks),
         )

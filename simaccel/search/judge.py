@@ -121,12 +121,23 @@ class Judge:
 
     def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of bodies, running those that are not known."""
-        plain = [_plain_body(workload, body) for body in bodies]
+        plain = [
+            [
+                replace(one, groups=tuple(_plain_group(workload, group) for group in one.groups))
+                if isinstance(one, ResidentScope)
+                else _plain_group(workload, one)
+                for one in body
+            ]
+            for body in bodies
+        ]
         keys = [(workload.fingerprint, key_of_body(body)) for body in plain]
+        known = {
+            key for key in keys if key in self.outcomes and self.outcomes[key].is_enough(below)
+        }
         new = {
             key: _Task(self.accelerator, workload, mapping_of(workload, "", body), below)
             for key, body in zip(keys, bodies, strict=True)
-            if not self._is_known(key, below)
+            if key not in known
         }
         self.outcomes.update(zip(new, self._run_tasks(list(new.values())), strict=True))
         return [self.outcomes[key] for key in keys]
@@ -151,10 +162,6 @@ class Judge:
         """The fault of the last mapping that the machine refused, if any."""
         faults = [one.refused for one in self.outcomes.values() if one.refused is not None]
         return faults[-1] if faults else None
-
-    def _is_known(self, key: object, below: float) -> bool:
-        known = self.outcomes.get(key)
-        return known is not None and known.is_enough(below)
 
 
 @dataclass(frozen=True)
@@ -188,16 +195,6 @@ def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:
 def operators_of(body: Body) -> list[str]:
     """Return the operators of a body, in order."""
     return [name for one in body for group in one.groups for name in group.operators]
-
-
-def _plain_body(workload: Workload, body: Body) -> Body:
-    """Return some groups without what changes nothing in their programs."""
-    return [
-        replace(one, groups=tuple(_plain_group(workload, group) for group in one.groups))
-        if isinstance(one, ResidentScope)
-        else _plain_group(workload, one)
-        for one in body
-    ]
 
 
 def _plain_group(workload: Workload, group: Group) -> Group:

@@ -1,8 +1,8 @@
-"""Local search: the candidates of a family that differ from a good one in one or two numbers.
+"""Tile sizes: those that a grid tries, and the neighbours of a good candidate.
 
 A grid has few sizes of each rank; better ones often lie between them, or have other numbers of
-slots. The neighbours of the best are judged like the grid, and then the neighbours of the best of
-these, until nothing improves.
+slots. So candidates of its family that differ from the best in one or two numbers are judged like
+the grid, and then the neighbours of the best of these, until nothing improves.
 """
 
 from __future__ import annotations
@@ -11,13 +11,81 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from operator import itemgetter
+from operator import itemgetter, ne
+from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, with_arrays
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Keep, nodes
+
+FEW: Final = 16
+"""Ranks of up to this many positions have all tile sizes."""
+_EVEN_PIECES = 8
+"""Most even pieces that a rank is cut into; more differ little from sizes of whole array sides."""
+_SIDES = (1, 2, 3, 4, 6, 8)
+"""Numbers of array sides that a tile fills if inner ranks take a part of one."""
+
+
+def tile_sizes(extent: int, side: int) -> list[int]:
+    """Return candidate tile sizes of a rank: all of it, even cuts, and doublings of an array side.
+
+    Cuts are even, or rounded up to whole array sides, so that only the last tile has partial folds.
+    Ranks of few positions have all sizes.
+
+    >>> tile_sizes(512, 32)
+    [32, 64, 86, 96, 128, 171, 192, 256, 512]
+    >>> tile_sizes(7, 32)
+    [1, 2, 3, 4, 5, 6, 7]
+    """
+    if extent <= FEW:
+        return list(range(1, extent + 1))
+    sizes = {extent}
+    for pieces in (2, 3, 4, 6, 8, 12, 16):
+        size = -(-extent // pieces)
+        if pieces <= _EVEN_PIECES:
+            sizes.add(size)
+        sizes.add(min(extent, -(-size // side) * side) if extent > side else size)
+    size = side
+    while size < extent:
+        sizes.add(size)
+        size *= 2
+    if extent <= side:
+        sizes |= {s for s in (1, 2, 4, 8, 16) if s < extent}
+    return sorted(s for s in sizes if s <= extent)
+
+
+def filling_tiles(extent: int, whole: int, side: int) -> list[int]:
+    """Return tiles of a rank that fill whole array sides, with ``whole`` positions each.
+
+    These are the largest that need no further side: of an output 56 wide, 9 rows are 504 positions,
+    which fill two sides of 256, and 10 rows begin a third.
+
+    >>> filling_tiles(56, 56, 256)
+    [4, 9, 13, 18, 27, 36]
+    """
+    sizes = {pieces * side // whole for pieces in _SIDES}
+    return sorted(size for size in sizes if 1 <= size < extent)
+
+
+def nested_loops(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> list[FamilyLoops]:
+    """Return loops over several ranks whose blocks have ``tile`` positions together.
+
+    Inner ranks stay whole as long as the block is larger than they are.
+    """
+    tiles = []
+    left = tile
+    for rank in reversed(ranks):
+        size = space.sizes[rank]
+        tiles.append(left.clip(1, size))
+        left = -(-left // size)
+    if not ranks:
+        return []
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return [FamilyLoops(tuple(ranks), tuple(reversed(tiles)), places)]
+
 
 _SLOTS = (1, 2, 3)
 _TENSORS = 4
@@ -75,7 +143,7 @@ def neighbours(
     every = [list(_rows(start, limits, accelerator)) for start in starts]
     if not any(every):
         return None
-    changes = [(_count_changes(row, rows[0]), row) for rows in every for row in rows]
+    changes = [(sum(map(ne, row, rows[0])), row) for rows in every for row in rows]
     unique = list(dict.fromkeys(row for _, row in sorted(changes, key=itemgetter(0))))
     first = starts[0]
     varied = [array for array, _ in _arrays(first) if array.ndim]
@@ -84,10 +152,6 @@ def neighbours(
         for array, column in zip(varied, zip(*unique, strict=True), strict=True)
     }
     return with_arrays(first, lambda array: columns.get(id(array), array))
-
-
-def _count_changes(row: Sequence[int], start: Sequence[int]) -> int:
-    return sum(number != before for number, before in zip(row, start, strict=True))
 
 
 def _rows(

@@ -1,4 +1,4 @@
-"""The problem of a scheduler: its options, and a workload's operators, alone or as attentions."""
+"""The problem of a scheduler: its options, and operators of a workload, alone or as attentions."""
 
 from __future__ import annotations
 

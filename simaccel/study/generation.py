@@ -26,7 +26,7 @@ from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.study.points import WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language.model import Transformer
-from simaccel.workload.sizes import size_faults
+from simaccel.workload.names import size_faults
 
 LENGTHS = 5
 """Steps that are simulated where nothing is asked."""

@@ -17,7 +17,7 @@ from simaccel.hardware.presets import SECTIONS
 from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
-from simaccel.workload.sizes import MAX_SIZE
+from simaccel.workload.names import MAX_SIZE
 
 Values = tuple[Value, ...]
 """One value for each of the fields that a parameter sets."""

@@ -21,12 +21,12 @@ from simaccel.workload.einsum import (
     softmax,
 )
 from simaccel.workload.language.build import transformer
-from simaccel.workload.language.graph import CLASSES, class_of
 from simaccel.workload.language.model import TRANSFORMERS, Transformer, find_transformer
 from simaccel.workload.layers import Product, layers_workload
 from simaccel.workload.networks import NETWORKS, Network, find_network, network
 from simaccel.workload.precision import with_precision
 from simaccel.workload.products import bmm, gbmm, gemm
+from simaccel.workload.tensors import CLASSES, class_of
 from simaccel.workload.vectors import VECTORS
 from simaccel.workload.workload import Workload, canonical_text
 

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.files.catalogue import Catalogue
 from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
-from simaccel.workload.sizes import size_faults
+from simaccel.workload.names import size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 

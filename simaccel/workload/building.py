@@ -16,10 +16,10 @@ from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import TRANSFORMERS, Transformer
+from simaccel.workload.names import MAX_LAYER_SIZE, MAX_SIZE, parse_sizes
 from simaccel.workload.networks import NETWORKS, network
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, gemm
-from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_SIZE, parse_sizes
 from simaccel.workload.workload import Workload
 
 SEQ_LEN: Final = 512
@@ -190,7 +190,8 @@ def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSiz
         if name not in known
     )
     options = {name: value for name, value in sizes.items() if value is not None and value != {}}
-    precision = parse_precision(options.pop("precision", {}), "workload")
+    given = options.pop("precision", None)
+    precision = {} if given is None else parse_precision(given, "workload")
     workload = make(options)
     return with_precision(workload, precision) if precision else workload
 

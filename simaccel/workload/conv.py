@@ -18,7 +18,7 @@ from typing import Any
 
 from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 

@@ -14,7 +14,7 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.lazy import np
 from simaccel.numbers import BYTE, PACKED_BITS, SHARED
 from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
+from simaccel.workload.names import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
 
 if TYPE_CHECKING:

@@ -131,10 +131,10 @@ from simaccel.workload.forms import (
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.layers import layers_workload
+from simaccel.workload.names import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
 from simaccel.workload.products import gemm
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document
 from simaccel.workload.workload import Workload
 

@@ -19,9 +19,9 @@ from simaccel.workload.language.model import (
     parse_transformer,
 )
 from simaccel.workload.language.phase import PhaseName
+from simaccel.workload.names import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
 from simaccel.workload.networks import Network, find_network
 from simaccel.workload.shown import read_shown
-from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
 from simaccel.workload.vectors import VECTORS
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.workload.conv import KINDS, Conv, conv_faults
 from simaccel.workload.einsum import Einsum, operand
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 

@@ -22,7 +22,7 @@ from simaccel.workload.linking import (
     link_nodes,
     read_shape,
 )
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document
 from simaccel.workload.workload import Workload
 

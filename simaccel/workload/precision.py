@@ -9,7 +9,7 @@ from typing import Final
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS, TOLD_APART
 from simaccel.workload.einsum import Tensor, Vector
-from simaccel.workload.language.graph import CLASSES, class_of
+from simaccel.workload.tensors import CLASSES, class_of
 from simaccel.workload.vectors.single_pass import LOOKUP
 from simaccel.workload.workload import Workload
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import Einsum, operand
-from simaccel.workload.sizes import size_faults
+from simaccel.workload.names import size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 

@@ -6,7 +6,16 @@ from typing import Any, Final
 
 from simaccel.errors import Fault, suggest
 from simaccel.workload.einsum import Kind, Tensor
-from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.names import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, size_faults
+
+CLASSES = ("weights", "activations", "cache")
+"""Classes of tensors with a precision, and DRAM bytes, of their own."""
+
+
+def class_of(kind: Kind) -> str:
+    """Return the class of a tensor: weights, cache, or activations."""
+    return {"weight": "weights", "cache": "cache"}.get(kind, "activations")
+
 
 _BITS: Final = "; other numbers of bits are those of a precision, such as weights=int4"
 

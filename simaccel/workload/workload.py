@@ -14,8 +14,7 @@ from simaccel.files.accounting import FileAccount
 from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.names import name_faults, title_faults
-from simaccel.workload.sizes import size_faults
+from simaccel.workload.names import name_faults, size_faults, title_faults
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -57,7 +56,7 @@ class Workload:
             faults = _shape_faults(self) + _role_faults(self) + _cycle_faults(self)
         require_none(faults)
         object.__setattr__(self, "operators", _topological(self))
-        if broken := _once_faults(self):
+        if self.once and (broken := _once_faults(self)):
             raise InputError(broken)
 
     def __repr__(self) -> str:
@@ -247,7 +246,10 @@ def _shape_faults(workload: Workload) -> list[Fault]:
             if shape != known:
                 allowed = f"shape {known} of {operand.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
-    return faults + _box_faults(workload, first) + _two_box_faults(workload)
+    every = (operand for one in workload.operators for _, operand in operands_of(one))
+    if any(operand.start for operand in every):
+        faults += _box_faults(workload, first) + _two_box_faults(workload)
+    return faults
 
 
 def _two_box_faults(workload: Workload) -> list[Fault]:

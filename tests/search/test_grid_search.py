@@ -29,8 +29,8 @@ from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.judge import mapping_of as judged_mapping
+from simaccel.search.neighbours import tile_sizes
 from simaccel.search.problems import NothingFitsError, Options
-from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, conv2d, gemm
 from tests.draws import DRAWS, some

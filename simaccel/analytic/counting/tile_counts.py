@@ -18,11 +18,13 @@ from simaccel.analytic.family import (
     FamilyLoops,
     Ints,
     TreePath,
+    any_true,
+    choose,
     ints,
+    minimum,
 )
 from simaccel.analytic.family_counts import FamilyCounts, port_of
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
-from simaccel.analytic.pointwise import any_true, choose, minimum
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, holding_tensor
@@ -183,9 +185,11 @@ class TileCounter:
         has_own_axis = own_axis(self.family, path, tile.cuts, tile.at)
         tile_width = self.widths.tile_width(name, tile.view)
         stored = self._stored_views(name) if tile.place == BUFFER else [tile.view] if maker else []
-        width, times = tile_width, ints(1 + has_own_axis)
-        if maker is not None:
-            times = ints(self._last_reduction(tile, inside, maker) >= 0)
+        width, times, last = tile_width, ints(1 + has_own_axis), None
+        if maker is not None:  # its sums return if a loop reduces into them, the last one at
+            reduced = self.family.space.bound_operator(maker).reduced
+            last = tile.cuts.innermost_loop(reduced, inside.position, tile.at)
+            times = ints(last >= 0)
         elif tile.place == BUFFER:
             width = self.widths.width(name)
         if any_true(times):
@@ -206,7 +210,7 @@ class TileCounter:
                 if tile.place != BUFFER:
                     self.counts.move("noc_collection", view.name, outer)
             self.counts.move(f"{tile.place}_read", view.name, inside.sums(width)[0] * on)
-        self._hold(tile, inside, maker, stored, has_own_axis)
+        self._hold(tile, inside, last, stored, has_own_axis)
 
     @staticmethod
     def _inward_bytes(transfer: TileTransfer, maker: str | None, bits: int) -> Ints:
@@ -241,20 +245,15 @@ class TileCounter:
         )
         return [view for view in views if view.name in self.family.space.escapes]
 
-    def _last_reduction(self, tile: _KeptTile, inside: TileTransfer, maker: str) -> Ints:
-        """Return the position of the innermost loop that reduces into a tile's sums; or -1."""
-        return tile.cuts.innermost_loop(
-            self.family.space.bound_operator(maker).reduced, inside.position, tile.at
-        )
-
     def _hold(
         self,
         tile: _KeptTile,
         inside: TileTransfer,
-        maker: str | None,
+        last: Ints | None,
         stored: list[TensorView],
         has_own_axis: Bools,
     ) -> None:
+        """Reserve a tile's slots; ``last``: the position of the loop that reduces into its sums."""
         name, on = tile.kept.tensor, tile.kept.slots > 0
         width = self.widths.tile_width(name, tile.view)
         dims = expand_view(self.family.space, tile.view)
@@ -264,8 +263,7 @@ class TileCounter:
         slots = tile.kept.slots
         if any_true(slots > 1):
             slots = choose(inside.position < 0, minimum(slots, 1), slots)
-        if maker is not None:
-            last = self._last_reduction(tile, inside, maker)
+        if last is not None:
             spills = last >= 0
             if any_true(spills):
                 slots = tile.cuts.slots_of_sums(slots, inside.ranks, last, tile.at)

@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simaccel.analytic.family import Bools, FamilyLoops, Ints, ints
+from simaccel.analytic.family import (
+    Bools,
+    FamilyLoops,
+    Ints,
+    all_true,
+    any_true,
+    choose,
+    ints,
+    maximum,
+    minimum,
+)
 from simaccel.analytic.pieces import (
     Box,
     Mode,
@@ -25,7 +35,6 @@ from simaccel.analytic.pieces import (
     tiles,
     total_extent,
 )
-from simaccel.analytic.pointwise import all_true, any_true, choose, maximum, minimum
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes

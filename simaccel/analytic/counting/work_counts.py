@@ -21,10 +21,9 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
-from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, ints
+from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, any_true, choose, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, piece_count, tiles
-from simaccel.analytic.pointwise import any_true, choose
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator

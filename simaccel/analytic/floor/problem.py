@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
+from simaccel.mapping.space import IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
@@ -161,19 +161,15 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
     batch = tuple(
         rank for rank in sizes if all(((rank, 1),) in view.terms for view in uses.values())
     )
-    operands = _operands(op, {rank: size for rank, size in sizes.items() if rank not in batch})
-    problem = BoundProblem(workload, op.operator, space, merged, sizes, batch, operands)
-    _require(problem)
-    return problem
-
-
-def _operands(op: BoundOperator, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
+    free = {rank: size for rank, size in sizes.items() if rank not in batch}
     operands: dict[str, BoundOperand] = {}
     for number, (use, view) in enumerate(op.uses):
-        dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))
-        is_output = number == len(op.inputs)
-        operands[use] = BoundOperand(use, dims, view.bits, is_output)
-    return tuple(operands.values())
+        dims = tuple(dim for dim in view.terms if any(rank in free for rank, _ in dim))
+        operands[use] = BoundOperand(use, dims, view.bits, number == len(op.inputs))
+    every = tuple(operands.values())
+    problem = BoundProblem(workload, op.operator, space, merged, sizes, batch, every)
+    _require(problem)
+    return problem
 
 
 def _require(problem: BoundProblem) -> None:

@@ -15,7 +15,7 @@ from simaccel.errors import ABSENT, Fault, suggest
 from simaccel.files.accounting import AccountEntry
 from simaccel.files.limits import MAX_OPERATORS
 from simaccel.workload.language.model import BIASED, Activation, NormKind
-from simaccel.workload.sizes import MAX_SIZE
+from simaccel.workload.names import MAX_SIZE
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "n_embed", "d_model", "dim", "model_dim"),

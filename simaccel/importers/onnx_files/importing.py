@@ -33,8 +33,7 @@ from simaccel.importers.onnx_files.view_nodes import set_views
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
-from simaccel.workload.names import clean_name
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.names import MAX_BYTES_PER_ELEMENT, clean_name, size_faults
 from simaccel.workload.workload import Workload
 
 _PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))

@@ -13,7 +13,7 @@ from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.views import SlotView, fresh
 from simaccel.numbers import BYTE
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT
+from simaccel.workload.names import MAX_BYTES_PER_ELEMENT
 
 if TYPE_CHECKING:
     from simaccel.importers.onnx_files.constants import Proto

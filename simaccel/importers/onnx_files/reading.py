@@ -23,8 +23,7 @@ from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder, fold_paddings
 from simaccel.importers.onnx_files.constants import Shape, graphs_of, graphs_within, take_constants
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
-from simaccel.workload.names import clean_name
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import MAX_LAYER_SIZE, clean_name, size_faults
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -45,8 +45,7 @@ from simaccel.workload.layers import (
     one_layer,
     with_batch,
 )
-from simaccel.workload.names import clean_name
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import MAX_LAYER_SIZE, clean_name, size_faults
 from simaccel.workload.workload import Workload
 
 _CONV: Final = {

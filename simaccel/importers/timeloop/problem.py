@@ -18,7 +18,7 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Tensor
-from simaccel.workload.sizes import size_faults
+from simaccel.workload.names import size_faults
 from simaccel.workload.workload import Workload
 
 _CNN_LAYER: Final[Mapping[str, Any]] = {

@@ -34,7 +34,7 @@ from simaccel.workload.language.experts import (
     spread_faults,
 )
 from simaccel.workload.language.feed_forward import add_feed_forward
-from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
+from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import (
     LayerKind,
     Transformer,
@@ -43,8 +43,8 @@ from simaccel.workload.language.model import (
     size_faults_of,
 )
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, PhaseTokens
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
-from simaccel.workload.tensors import bytes_document, said_bytes
+from simaccel.workload.names import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.tensors import CLASSES, bytes_document, class_of, said_bytes
 from simaccel.workload.workload import Workload
 
 MAX_BLOCKS = 64

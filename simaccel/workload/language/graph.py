@@ -19,14 +19,7 @@ from simaccel.workload.einsum import (
 )
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import PhaseTokens
-
-CLASSES = ("weights", "activations", "cache")
-"""Classes of tensors with a precision, and DRAM bytes, of their own."""
-
-
-def class_of(kind: Kind) -> str:
-    """Return the class of a tensor: weights, cache, or activations."""
-    return {"weight": "weights", "cache": "cache"}.get(kind, "activations")
+from simaccel.workload.tensors import class_of
 
 
 @dataclass

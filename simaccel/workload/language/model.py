@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 from simaccel.errors import Fault
 from simaccel.files.catalogue import Catalogue
 from simaccel.files.limits import MAX_OPERATORS
-from simaccel.workload.sizes import MAX_SIZE, size_faults
+from simaccel.workload.names import MAX_SIZE, size_faults
 
 _NAMES_IN_FILES = {"experts": "expert_count", "chosen": "experts_per_token"}
 """Names in files of fields that differ: there `experts` is the spread of tokens."""

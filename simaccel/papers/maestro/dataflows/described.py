@@ -38,8 +38,7 @@ from simaccel.papers.maestro.language.syntax import (
 )
 from simaccel.workload.conv import Conv, positions
 from simaccel.workload.layers import LayerShape, Product, distinct_names, layers_workload, one_layer
-from simaccel.workload.names import name_faults
-from simaccel.workload.sizes import MAX_LAYER_SIZE
+from simaccel.workload.names import MAX_LAYER_SIZE, name_faults
 from simaccel.workload.workload import Workload
 
 LayerKind = Literal["CONV", "DSCONV", "NGCONV", "TRCONV", "GEMM", "BMM"]
