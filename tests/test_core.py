@@ -9,8 +9,10 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from click.testing import CliRunner
 
 from simaccel import gemm, load_accelerator, simulate
+from simaccel.cli import main
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError
 from simaccel.program.exchanges import lower_pod
 from simaccel.run import run as page
@@ -111,6 +113,19 @@ def test_a_run_leads_a_reader_through_few_files_and_functions(
     run_mapping(workload, edge, mapping)
     files, functions = _entered(lambda: run_mapping(workload, edge, mapping))
     assert (files <= 100, functions <= 650) == (True, True), (files, functions)
+
+
+def test_a_command_with_its_search_leads_through_few_files_and_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same GEMM from the command line, the second time, without stored mappings."""
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    monkeypatch.setattr(page, "lower_pod", lower_pod)
+    command = ["run", "--hw", "edge", "--workload", "gemm", "--shape", "M=64,N=64,K=64"]
+    first = CliRunner().invoke(main, command)
+    assert (first.exit_code, first.output.splitlines()[0][:12]) == (0, "gemm on edge")
+    files, functions = _entered(lambda: CliRunner().invoke(main, command))
+    assert (files <= 160, functions <= 1200) == (True, True), (files, functions)
 
 
 def test_input_errors_print_a_line_for_each_fault() -> None:

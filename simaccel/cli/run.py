@@ -122,7 +122,8 @@ def run(
     files.require()
     if wanted := report.given_options():
         experiment.require_search(wanted)
-    own, entries = read_estimates(estimates), experiment.workload.estimates()
+    own = read_estimates(estimates) if estimates else {}
+    entries = experiment.workload.estimates()
     inputs = experiment.read()
     if dry_run:
         show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
@@ -289,7 +290,7 @@ def _search_parts(
     from simaccel.study.experiment import given_up_json
 
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
-    losses = given_up_json(report.losses, experiment.objective)
+    losses = given_up_json(report.losses, experiment.objective) if report.losses else {}
     lines = (
         given_up_lines(result.to_dict() | losses, experiment.options.tolerance) if losses else []
     )

@@ -84,10 +84,6 @@ class SearchOptions:
         switches = ("sequence_parallel", "shard_weights")
         return degrees | {name: getattr(self, name) for name in switches}
 
-    def tolerance(self) -> float:
-        """Return the tolerance of a search, relative to the best objective."""
-        return WITHIN if self.within is None else self.within
-
     def effort(self) -> Effort:
         """Return the effort of a search."""
         names = ("objective", "patience", "budget_seconds", "seed")
@@ -108,7 +104,7 @@ class SearchOptions:
             **self.parallel(),
             spread=self.spread,
             allow_overflow=allow_overflow,
-            tolerance=self.tolerance(),
+            tolerance=WITHIN if self.within is None else self.within,
         )
 
     def require_constraints(self) -> None:

@@ -186,21 +186,15 @@ def _build(raw: dict[str, Any], file: str) -> tuple[Accelerator | None, list[Fau
 
 def _empty(raw: dict[str, Any], file: str, faults: Sequence[Fault]) -> list[Fault]:
     """Return faults for keys without a value, except those that have a fault already."""
-    named = {fault.field for fault in faults}
-    return [
-        Fault(file, leaf, ABSENT, "a value; to lift a limit write unlimited")
-        for leaf in leaf_fields(Accelerator)
-        if leaf not in named and _is_empty(raw, leaf.split("."))
-    ]
-
-
-def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:
-    section: Any = raw
-    for key in keys:
-        if not isinstance(section, Mapping) or key not in section:
-            return False
-        section = section[key]
-    return section is None
+    named, empty = {fault.field for fault in faults}, []
+    for leaf in leaf_fields(Accelerator):
+        value: Any = raw
+        for key in leaf.split("."):
+            value = value.get(key, ABSENT) if isinstance(value, Mapping) else ABSENT
+        if value is None and leaf not in named:
+            allowed = "a value; to lift a limit write unlimited"
+            empty.append(Fault(file, leaf, ABSENT, allowed))
+    return empty
 
 
 def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:

@@ -32,8 +32,9 @@ def contradictions(sections: Mapping[str, Any]) -> Contradictions:
     """
     clock_hz, array, buffer = (sections.get(name) for name in ("clock_hz", "array", "buffer"))
     room = None if buffer is None else buffer.capacity_bytes or _MOST_BYTES
-    small = isinstance(array, ArraySpec) and room is not None and room < smallest_buffer(array)
-    if small:
+    small = False
+    if isinstance(array, ArraySpec) and room is not None and room < smallest_buffer(array):
+        small = True
         allowed = f"at least {format_quantity(smallest_buffer(array), 'B')}, one 2-byte operand of "
         allowed += f"a {array.rows} x {array.cols} fold"
         allowed += "; a number without a unit is one of B" * (room < _KIBIBYTE)

@@ -98,7 +98,8 @@ class Machine:
         clock: Clock | None = None,
     ) -> None:
         require_fit(program, accelerator.capacities)
-        require_staged(program, accelerator.staging)
+        if staging := accelerator.staging:
+            require_staged(program, staging)
         require_sums_fit(program, accelerator)
         self.accelerator = accelerator
         self.clock = clock or Clock()

@@ -27,7 +27,7 @@ from simaccel.workload import Workload
 def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
     """Return the least costly mapping within the tolerance of the fastest.
 
-    The losses against the fastest are reported to ``Goal.on_losses``.
+    Losses against the fastest are reported to ``Goal.on_losses``.
 
     Raises:
         SimaccelError: the machine refuses all of them.
@@ -50,7 +50,9 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
         for at in dict.fromkeys((cheapest, fastest))
     ]
     body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
-    goal.on_losses(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
+    best = min(least, chosen, key=lambda figures: figures.rank)
+    if best is not chosen:
+        goal.on_losses(losses(chosen, best))
     return body
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.family import FamilyLoops, ints
-from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
     BOUND,
@@ -55,8 +54,11 @@ def search(
     """
     goal = replace(goal, is_spread=grid.is_shared)
     climb = _Climb(grid, goal, limit)
-    once = goal.held_bytes or goal.is_shared
-    for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
+    rooms, has_size = [goal.room], goal.accelerator.buffer.capacity_bytes is not None
+    if has_size and not (goal.held_bytes or goal.is_shared):  # also the powers of two below it
+        below = 1 << (max(goal.room - 1, 1).bit_length() - 1)
+        rooms += [below >> at for at in range(EFFORT.smaller_rooms) if below >> at > 0]
+    for room in rooms:
         if not (climb.walks and goal.is_over):
             climb.go(room)
     for holding in climb.loose_holdings():
@@ -255,14 +257,6 @@ def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], .
                 found.append((len(known.union(walk.runs[:at])), value))
         known.update(walk.runs)
     return tuple(found)
-
-
-def _rooms(room: int, accelerator: Accelerator) -> list[int]:
-    """Return the room and, if the buffer has a size at all, the powers of two below it."""
-    if accelerator.buffer.capacity_bytes is None:
-        return [room]
-    below = 1 << (max(room - 1, 1).bit_length() - 1)
-    return [room, *(below >> at for at in range(EFFORT.smaller_rooms) if below >> at > 0)]
 
 
 def _next_beam(walk: CandidateWalk, *, loose: bool) -> list[int]:

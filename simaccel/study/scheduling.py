@@ -86,11 +86,13 @@ def recall_or_search(
         accounts.append(account)
 
     plain = canonical_dataflow(dataflow, workload)
-    known = recall(workload, accelerator, plain, options)
+    is_kept = _store_of(workload, plain, options) is not None
+    known = recall(workload, accelerator, plain, options) if is_kept else None
     if known is None:
         mapping = search(replace(options, on_account=note, on_losses=losses.append))
         known = RememberedMapping(mapping, accounts, losses)
-        remember(workload, accelerator, plain, options, known)
+        if is_kept:
+            remember(workload, accelerator, plain, options, known)
     for account in known.accounts:
         record(account)
     for loss in known.losses:

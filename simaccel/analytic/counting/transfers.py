@@ -156,7 +156,9 @@ class TileTransfer:
 
     def n_bytes(self, bits: int) -> Ints:
         """Return the bytes of an input that move inwards; ``bits``: of an element."""
-        elements = self.volume - self._over_dims(self._kept_overlap, self._volume)
+        elements = self.volume
+        if any(len(dim) > 1 for dim in self.dims):
+            elements = elements - self._over_dims(self._kept_overlap, self._volume)
         if bits == PACKED_BITS:
             odd = self.odd - self._over_dims(self._kept_odd, self._odd)
             return ints((elements + odd) // 2 * self.repeats)

@@ -148,7 +148,10 @@ class WorkCounter:
         if begins_sums(cuts, op):
             starting += blocks_of(cuts, op.ranks, op.reduced, upto)
             more = [(-count, sizes) for count, sizes in starting]
-            adding = [] if _are_all(adding, starting) else [*adding, *more]
+            pairs = zip(adding, starting, strict=False)
+            same = all(np.array_equal(count, first) for (count, _), (first, _) in pairs)
+            # all blocks begin sums where no loop cuts a reduction
+            adding = [] if same and len(adding) == len(starting) else [*adding, *more]
         parts = [
             part
             for every, accumulate in ((adding, True), (starting, False))
@@ -238,14 +241,6 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
         ]
         around = (*around, FamilyLoops(entry.ranks, tuple(sizes), entry.places))
     return TreePath(around, path.leaf)
-
-
-def _are_all(blocks: Sequence[Blocks], starting: Sequence[Blocks]) -> bool:
-    """Return whether all blocks of an operator begin its sums, as no loop cuts a reduction."""
-    pairs = zip(blocks, starting, strict=False)
-    return len(blocks) == len(starting) and all(
-        np.array_equal(count, first) for (count, _), (first, _) in pairs
-    )
 
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
