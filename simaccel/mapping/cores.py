@@ -13,7 +13,7 @@ from typing import Final
 
 from simaccel.mapping.node_text import Finding, node_text, place_text
 from simaccel.mapping.space import IterationSpace
-from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
+from simaccel.mapping.tree import Group, Keep, Spread, nodes
 from simaccel.workload import Vector
 
 CORES: Final = "cores"
@@ -74,15 +74,6 @@ def core_spreads(group: Group) -> tuple[Spread, ...]:
             break
         found.append(node)
     return tuple(found)
-
-
-def cores_as_loops(group: Group) -> Group:
-    """Return a group with loops in place of its spreads over cores: one core does all pieces."""
-    spreads = core_spreads(group)
-    if not spreads:
-        return group
-    loops = tuple(Loop(one.rank, one.tile) for one in spreads)
-    return replace(group, tree=(*loops, *group.tree[len(spreads) :]))
 
 
 def piece_of(group: Group, sizes: Map[str, int]) -> Group:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from simaccel.mapping.cores import cores_as_loops
+from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     BUFFER,
@@ -152,13 +152,15 @@ class TreeWalk:
 def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:
     """Walk over a group's tree, whose names and sizes have been checked (`structure_faults`).
 
-    Spreads over cores count as loops.
+    Spreads over cores count as loops: one core does all pieces.
     """
-    group = cores_as_loops(group)
+    spreads = core_spreads(group)
+    loops = (Loop(one.rank, one.tile) for one in spreads)
+    tree = (*loops, *group.tree[len(spreads) :])
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
-    sites = tuple(_sites(group.tree, "tree", (), _WalkScope(sizes, box, inside=False)))
-    aliases = aliases_of(space, group.tree, around)
+    sites = tuple(_sites(tree, "tree", (), _WalkScope(sizes, box, inside=False)))
+    aliases = aliases_of(space, tree, around)
     return TreeWalk(space, sites, aliases, around)
 
 
