@@ -125,7 +125,7 @@ class Command(click.Command):
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
         faults = [
-            *_repeated(order, params, values),
+            *_find_repeated(order, params, values),
             *_empty(params, values),
         ]
         if not ctx.resilient_parsing:
@@ -176,7 +176,7 @@ def _tell_old_spellings(ctx: click.Context) -> None:
         click.echo(f"note: {'; '.join(old)} now", err=True)
 
 
-def _repeated(
+def _find_repeated(
     order: list[click.Parameter], params: list[click.Parameter], values: Values
 ) -> Iterator[Fault]:
     """Find options that have one value and are given several times, and names with two values."""

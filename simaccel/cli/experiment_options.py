@@ -158,13 +158,13 @@ class ExperimentOptions:
 
             tree_constraints(self.search.constraints)
         names = require_dataflows(self._dataflows(several=several))
-        given = dict(self.search.given_options())
+        options = dict(self.search.given_options())
         ends = ("--patience", "--budget-seconds", "--within")
-        if ending := {option: given[option] for option in ends if option in given}:
+        if ending := {option: options[option] for option in ends if option in options}:
             _refuse_unsearched(names, ending)
-        if "--seed" in given and all(name in DATAFLOWS for name in names):
+        if "--seed" in options and all(name in DATAFLOWS for name in names):
             allowed = "nothing without --mapspace: no dataflow searches at random"
-            require_none([fault("--seed", given["--seed"], allowed)])
+            require_none([fault("--seed", options["--seed"], allowed)])
         return names
 
     def _dataflows(self, *, several: bool) -> list[str]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.diagnosis.check import OperatorCheck
+    from simaccel.diagnosis.own_estimate import OwnEstimate
     from simaccel.schedulers import Options
     from simaccel.search.accounts import OnAccount, SearchAccount
     from simaccel.study.points import StudyRow
@@ -129,8 +130,8 @@ def run(
         show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
         return
     from simaccel.report import results
-    from simaccel.report.comparison import designs_json, designs_table
-    from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts
+    from simaccel.report.comparison import designs_json
+    from simaccel.report.estimates import of_result, own_estimate_json
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
@@ -151,13 +152,7 @@ def run(
     elif quiet and table != STDOUT:
         show(results.against_bound(result))
     elif table != STDOUT:
-        parts = _parts(experiment, result, known, top)
-        parts += [results.checked_table(checks)] if checks else []
-        parts += result.cost_lines()
-        parts += own_estimate_parts(compared) if compared else []
-        parts += [designs_table(result, beside)] if beside else []
-        parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
-        parts += _search_parts(experiment, report, result)
+        parts = _parts(experiment, report, result, known, top, checks, compared, beside)
         show(*parts, *(_detail(experiment, result) if detail else []), *written)
 
 
@@ -188,16 +183,31 @@ def _json(
 
 
 def _parts(
-    experiment: ExperimentOptions, result: Result, estimates: Mapping[str, float], top: int | None
+    experiment: ExperimentOptions,
+    report: SearchReport,
+    result: Result,
+    estimates: Mapping[str, float],
+    top: int | None,
+    checks: Sequence[OperatorCheck],
+    compared: Sequence[OwnEstimate],
+    beside: Sequence[StudyRow],
 ) -> list[Table | str]:
-    """Return the title, the answer and the longest rows."""
+    """Return the title, the answer, the longest rows, and what was asked for below them."""
     from simaccel.report import results
+    from simaccel.report.comparison import designs_table
+    from simaccel.report.estimates import own_estimate_parts
     from simaccel.report.pods import dataflow_reason, start_lines
 
     why = dataflow_reason(result) if experiment.is_default else ""
     answer = results.answer_lines(result, result.speedups)
     table = results.operators_table(result, estimates, top)
-    return [f"{result.title}{why}", *answer, *start_lines(result), table]
+    parts: list[Table | str] = [f"{result.title}{why}", *answer, *start_lines(result), table]
+    parts += [results.checked_table(checks)] if checks else []
+    parts += result.cost_lines()
+    parts += own_estimate_parts(compared) if compared else []
+    parts += [designs_table(result, beside)] if beside else []
+    parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
+    return parts + _search_parts(experiment, report, result)
 
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:

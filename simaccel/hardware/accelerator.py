@@ -316,10 +316,7 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_read_rate(self) -> Rate:
-        """Bytes per cycle of loads on one DRAM channel, as limited by requests in flight.
-
-        By Little's law: bytes in flight per latency and channel.
-        """
+        """Bytes per cycle of loads on one DRAM channel: at most those in flight per latency."""
         n_bytes, latency = self.dram.in_flight_bytes, self.dram.latency_cycles
         if n_bytes is None or latency == 0:
             return self.channel_rate

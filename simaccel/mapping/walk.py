@@ -155,7 +155,7 @@ def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeW
     Spreads over cores count as loops: one core does all pieces.
     """
     spreads = core_spreads(group)
-    loops = (Loop(one.rank, one.tile) for one in spreads)
+    loops = (Loop(spread.rank, spread.tile) for spread in spreads)
     tree = (*loops, *group.tree[len(spreads) :])
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}

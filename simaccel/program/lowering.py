@@ -27,6 +27,7 @@ from simaccel.program.bodies import (
     Outline,
     RankParts,
     TilePlacement,
+    blocks,
 )
 from simaccel.program.dependences import mark_streams
 from simaccel.program.outline import outline
@@ -49,19 +50,6 @@ Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
 """(tiles of a body, its nodes, number of nodes that run ahead)."""
 
 
-def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, trips, size) of the full tiles of a rank and of the smaller last one.
-
-    >>> list(blocks(0, 10, 4))
-    [(0, 2, 4), (8, 1, 2)]
-    """
-    full, rest = divmod(extent, tile)
-    if full:
-        yield start, full, tile
-    if rest:
-        yield start + full * tile, 1, rest
-
-
 def lower(workload: Workload, mapping: Mapping) -> Program:
     """Return the program of a mapping of a workload; repeated layers become a loop.
 
@@ -71,15 +59,11 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
     """
     body: list[Node] = []
     streams = tile_streams(workload, mapping)
-    for times, run in groupby(mapping.body, lambda part: _times(workload, part)):
+    for times, run in groupby(mapping.body, lambda it: workload.times(it.groups[0].operators[0])):
         lowered = (_lower(workload, part) for part in run)
         nodes = tuple(mark_streams(node, streams) if streams else node for node in lowered)
         body += [ProgramLoop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
     return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
-
-
-def _times(workload: Workload, one: Group | ResidentScope) -> int:
-    return workload.times(one.groups[0].operators[0])
 
 
 def _lower(workload: Workload, one: Group | ResidentScope) -> Node:

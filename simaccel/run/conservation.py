@@ -70,8 +70,8 @@ def _differences(pod: Pod, predicted: Prediction, run: Run) -> Iterator[str]:
             continue
         group = next(groups)
         operators = [pod.workload.operator(name) for name in group.operators]
-        einsums = [one for one in operators if isinstance(one, Einsum)]
-        least_macs = sum(pod.workload.times(one.name) * one.macs for one in einsums)
+        einsums = [operator for operator in operators if isinstance(operator, Einsum)]
+        least_macs = sum(pod.workload.times(einsum.name) * einsum.macs for einsum in einsums)
         for kind, least, counts, machine in (
             ("MACs", least_macs, counted.macs, ran.macs),
             ("elements", 0, counted.elements, ran.elements),

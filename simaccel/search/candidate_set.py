@@ -166,7 +166,7 @@ class CandidateSet:
             if isinstance(node, FamilyLoops)
         )
         sizes = map(np.unique, (tile for node in loops for tile in node.tiles))
-        return all((np.diff(one) == np.gcd.reduce(one)).all() for one in sizes)  # without a gap
+        return all((np.diff(tile) == np.gcd.reduce(tile)).all() for tile in sizes)  # without a gap
 
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the distinct candidates that fit ``room`` bytes."""

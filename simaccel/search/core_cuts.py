@@ -83,7 +83,7 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     floors = CutBounds(space, accelerator)
     priced = []
     for cut in cuts:
-        tiles = {} if cut is None else {one.rank: one.tile for one in cut.spreads}
+        tiles = {} if cut is None else {spread.rank: spread.tile for spread in cut.spreads}
         piece = replace(space, sizes={**space.sizes, **tiles}) if cut else space
         priced.append(PricedCut(piece, cut, floors.floor_of(cut)))
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))

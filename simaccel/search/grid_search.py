@@ -121,7 +121,9 @@ class _Climb:
         # runs of neighbours after which no further family, and no smaller room, is searched
         most_near = EFFORT.most_near // (1 if self.goal.gap == EFFORT.gap else EFFORT.less_near)
         for family in dict.fromkeys(families):
-            near = sum(len(one.cycles) for one in self.walks if one.candidates is not self.grid)
+            near = sum(
+                len(tried.cycles) for tried in self.walks if tried.candidates is not self.grid
+            )
             if not self.goal.is_over and (holding is not None or near < most_near):
                 pairs = zip(starts, families, strict=True)
                 beam = [number for number, of in pairs if of == family]

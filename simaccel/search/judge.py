@@ -123,10 +123,10 @@ class Judge:
         """Return the outcomes of bodies, running those that are not known."""
         plain = [
             [
-                replace(one, groups=tuple(_plain_group(workload, group) for group in one.groups))
-                if isinstance(one, ResidentScope)
-                else _plain_group(workload, one)
-                for one in body
+                replace(part, groups=tuple(_plain_group(workload, group) for group in part.groups))
+                if isinstance(part, ResidentScope)
+                else _plain_group(workload, part)
+                for part in body
             ]
             for body in bodies
         ]

@@ -190,8 +190,8 @@ def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSiz
         if name not in known
     )
     options = {name: value for name, value in sizes.items() if value is not None and value != {}}
-    given = options.pop("precision", None)
-    precision = {} if given is None else parse_precision(given, "workload")
+    asked = options.pop("precision", None)
+    precision = {} if asked is None else parse_precision(asked, "workload")
     workload = make(options)
     return with_precision(workload, precision) if precision else workload
 

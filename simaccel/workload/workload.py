@@ -246,7 +246,7 @@ def _shape_faults(workload: Workload) -> list[Fault]:
             if shape != known:
                 allowed = f"shape {known} of {operand.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
-    every = (operand for one in workload.operators for _, operand in operands_of(one))
+    every = (operand for operator in workload.operators for _, operand in operands_of(operator))
     if any(operand.start for operand in every):
         faults += _box_faults(workload, first) + _two_box_faults(workload)
     return faults
