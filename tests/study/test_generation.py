@@ -216,8 +216,8 @@ def test_macs_behind_the_mask(blocks: int) -> None:
     assert masked_macs(windowed) == 2 * 32 * 128 * (3 * 4098 - 3 * 4096)
     capped = transformer("gemma2-9b", prompt=100, scope="la", causal_blocks=1)
     assert masked_macs(capped) == 2 * 16 * 256 * 100 * 99 // 2
-    blocked = transformer("gemma2-9b", prompt=240, scope="la", causal_blocks=12)
-    assert masked_macs(blocked) == 2 * 16 * 256 * 12 * 20 * 19 // 2
+    blocked = transformer("gemma2-9b", prompt=960, scope="la", causal_blocks=12)
+    assert masked_macs(blocked) == 2 * 16 * 256 * 12 * 80 * 79 // 2
     assert masked_macs(transformer("gpt2", phase="decode", kv_len=9)) == 0
 
 
