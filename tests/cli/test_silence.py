@@ -12,15 +12,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import simaccel
-from simaccel import cli, gemm, load_accelerator, simulate
+from simaccel import cli
 from simaccel.__main__ import main as start
 from simaccel.cli import compare as kept
 from simaccel.cli import main
 from simaccel.cli.command import Command
 from simaccel.cli.settings import SettingOption
 from simaccel.dataflows import ON_ANY_ARRAY
-from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
 from simaccel.report import comparison
 from simaccel.report.comparison import comparison_rows
@@ -163,24 +161,6 @@ def test_an_elementwise_product_is_never_run_on_a_systolic_array(
     assert (result.exit_code, result.stdout) == (2, "")
     assert "elementwise product" in result.stderr
     assert "vector operator of kind product" in result.stderr
-
-
-def test_simulate_says_what_it_wants() -> None:
-    with pytest.raises(InputError) as caught:
-        simulate(7, None)  # type: ignore[arg-type]
-    first, second = map(str, caught.value.faults)
-    assert first.startswith("simaccel: workload: got 7; allowed: a Workload (of build('bert')")
-    assert second.startswith("simaccel: accelerator: got None; allowed: an Accelerator (of load_")
-    result = simulate(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive")
-    assert result.run.cycles > 0
-
-
-def test_the_package_loads_what_is_used() -> None:
-    assert set(simaccel.__all__) <= set(dir(simaccel))
-    assert isinstance(simaccel.__version__, str)
-    assert not hasattr(simaccel, "nothing_of_this_name")
-    for name in simaccel.__all__:
-        assert getattr(simaccel, name)
 
 
 def _stop(finished: int) -> Callable[..., Record]:

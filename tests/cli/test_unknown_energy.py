@@ -63,19 +63,6 @@ def test_a_run_says_unknown_wherever_an_energy_would_stand(cli: Call, hw: Path) 
     shown = cli.printed(f"run --hw {hw} {GEMM} --detail")
     assert "energy: unknown, bare gives no energies" in shown
     assert "power: unknown, on the chip unknown" in shown
-    found = cli.json(f"run --hw {hw} {GEMM}")
-    assert set(found["energy_pj"].values()) == {None}
-    assert found["power_mw"] is found["chip_power_mw"] is None
-    table = cli(f"run --hw {hw} {GEMM} --csv -").stdout.splitlines()
-    assert dict(zip(table[0].split(","), table[1].split(","), strict=True))["energy_pj"] == ""
-
-
-def test_an_exploration_has_no_energies(cli: Call, hw: Path) -> None:
-    load = "--workload gemm~shape=M=16,N=16,K=16"
-    line = f"explore --hw {hw} {load} --set patience=9 --axis sfu.lanes=8,16 --objective cycles"
-    assert "unknown  unknown" in cli.printed(line)
-    designs = cli.json(line)["designs"]
-    assert {(one["energy_pj"], one["edp_js"], one["power_mw"]) for one in designs} == {(None,) * 3}
 
 
 def test_energies_that_are_given_are_used(cli: Call, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_all_names_are_there() -> None:
     for name in simaccel.__all__:
         assert getattr(simaccel, name) is not None
         assert name in dir(simaccel)
+    assert not hasattr(simaccel, "nothing_of_this_name")
 
 
 def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
