@@ -105,10 +105,6 @@ def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
         list(team.run_each(os.listdir, ["/nowhere"]))
 
 
-def test_a_process_that_dies_loses_its_task_only(team: TaskWorkers) -> None:
-    assert run_with(team, _halved, [6, 3, 4, 2], _silent, lost=_minus) == [3, -3, 2, 1]
-
-
 def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: TaskWorkers) -> None:
     """All of them are over at once, so that they travel together soon."""
     tasks = [2] * 60 + [3] + [2] * 60
