@@ -172,22 +172,6 @@ def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: 
     assert explored(store=store_in(tmp_path / "s")).ran == 0
 
 
-def test_a_damaged_entry_is_run_again_and_told(tmp_path: Path) -> None:
-    store = store_in(tmp_path / "s")
-    open_store(store, "explore", 0)
-    whole = explored(store=store)
-    paths = sorted(tmp_path.glob("s/runs/*/*.json"))
-    before = [path.read_bytes() for path in paths]
-    assert len(paths) == whole.ran
-    paths[3].write_bytes(before[3][:-9])
-    paths[7].unlink()
-    again = explored(store=store_in(tmp_path / "s"))
-    assert again.ran == 2
-    assert again.damaged == (paths[3].relative_to(tmp_path / "s").as_posix(),)
-    assert _bytes(again) == _bytes(whole)
-    assert [path.read_bytes() for path in paths] == before
-
-
 def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     class Losing(_Stopping):
         def run_numbered(
