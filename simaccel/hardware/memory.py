@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -34,7 +34,6 @@ from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 BankedMap = Literal["bgil", "rbc"]
-BANKED_MAPS: Final[tuple[BankedMap, ...]] = get_args(BankedMap)
 """Address maps that the model of a tile supports."""
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
+from typing import get_args
 
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.memory import BANKED_MAPS
+from simaccel.hardware.memory import BankedMap
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.mapping.view import TensorView
 from simaccel.program.program import (
@@ -120,7 +121,7 @@ def with_banks(seed: int, on: Accelerator) -> Accelerator:
     random = Random(f"banks {seed}")  # noqa: S311 - reproducible, not secret
     if random.random() >= _WITH_BANKS:
         return on
-    part, mapping = random.choice(sorted(PARTS)), random.choice([None, *BANKED_MAPS])
+    part, mapping = random.choice(sorted(PARTS)), random.choice([None, *get_args(BankedMap)])
     dram = on.dram.model_copy(update={"model": "banked", "part": PARTS[part], "map": mapping})
     return on.model_copy(update={"dram": dram})
 

@@ -29,7 +29,7 @@ from simaccel.papers.maestro.analysis.counts import (
 )
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known, exact_sum
-from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
+from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY
 from simaccel.papers.maestro.analysis.reading import DirectiveReading
 from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
@@ -46,6 +46,7 @@ from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from validation.maestro.released_states import ReleasedCases, quotient, states_of
 
 _OUTPUT: Final = {"Y": "Y'", "X": "X'"}
+_MAC_NANOJOULES: Final = 0.00023
 
 
 @dataclass(frozen=True)
@@ -405,7 +406,7 @@ def counts_energy_of_csv(counts: Counts, *, levels: int) -> float:
     l2 += counts["input_l2_read"] + counts["filter_l2_read"]
     l1 = sum(counts[f"{role}_l1_{way}"] for role in ROLES for way in ("write", "read"))
     energy = L2_ENERGY * l2 + (L1_ENERGY * l1 if levels == 1 else 0)
-    return energy * MAC_NANOJOULES
+    return energy * _MAC_NANOJOULES
 
 
 class ReleasedTimes(InvocationTimes):

@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 L1_ENERGY: Final = 1.68
 L2_ENERGY: Final = 18.61
-MAC_NANOJOULES: Final = 0.00023
-"""Energy of a MAC in the tool's CSV."""
 _BUS = (14.662, 28.895)
 _ARBITER = (1.2886, 5.5814, -23.711)
 
