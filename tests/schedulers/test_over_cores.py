@@ -21,7 +21,7 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Body
 from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
-from tests.draws import DRAWS, some
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.mapping.test_cores import ATTENTION
 from tests.refusals import refusal_of
@@ -65,7 +65,7 @@ def test_more_cores_are_never_slower(dataflow: str) -> None:
     assert max(runs) == runs[0]
 
 
-@pytest.mark.parametrize("seed", some((1, 0, 2)))
+@pytest.mark.parametrize("seed", [3, 9, 23, *[0, 1] * (DRAWS > 1)])
 def test_more_cores_are_never_slower_than_fewer(seed: int) -> None:
     """What fewer cores do is in the space of more; also where all wait for one DRAM."""
     rng = random.Random(seed)  # noqa: S311 - no secret

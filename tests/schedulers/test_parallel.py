@@ -115,7 +115,7 @@ def test_wrong_degrees_are_named() -> None:
 
 
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
-    layer = build("gpt2", prompt=32)
+    layer = transformer(LITTLE, phase="prefill", prompt=8, scope="block")
     pod = load_accelerator("mxu_128", _links(4))
     options = Options(tensor_parallel=4)
     mapping = schedule_workload(layer, pod, "naive-m", options)

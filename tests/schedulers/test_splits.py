@@ -298,12 +298,8 @@ def test_what_is_taken_is_the_fastest() -> None:
 
     Rows of a small one where a rectifier of 1,152 numbers takes as many cycles, half on each chip.
     """
-    for batch, size, lanes, name in (
-        (4, 12, 512, "n 2"),
-        (1, 24, 512, "rows 2"),
-        (1, 12, 1, "rows 2"),
-    ):
-        workload, pod = _network(batch, size), with_values(_pod(2), {"sfu.lanes": lanes}, "drawn")
+    for batch, lanes, name in ((4, 512, "n 2"), (1, 1, "rows 2")):
+        workload, pod = _network(batch, 12), with_values(_pod(2), {"sfu.lanes": lanes}, "drawn")
         taken = simulate(workload, pod, "naive")
         legal, _ = legal_splits(workload, pod, 2)
         cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}

@@ -284,7 +284,7 @@ def test_what_is_near_any_mapping_says_so_first(
 
 def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
     """A depthwise convolution and a batched product; a batch of one is a product like others."""
-    depthwise = build("conv", shape="M=1,C=1,P=3,Q=3,R=2,S=2,G=4")
+    depthwise = build("conv", shape="M=1,C=1,P=2,Q=2,R=2,S=2,G=3")
     several, alone = build("bmm", shape="H=2,M=3,K=2,N=3"), build("bmm", shape="H=1,M=3,K=2,N=3")
     for workload, is_batch in ((depthwise, True), (several, True), (alone, False)):
         _, (account,) = _searched(workload, "flex")

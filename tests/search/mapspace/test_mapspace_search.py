@@ -218,13 +218,13 @@ def _same(one: NestResult, other: NestResult) -> bool:
 
 def test_the_result_follows_from_the_seed_however_many_work() -> None:
     goal = target(CONV, toy(4, 64), "ruby")
-    effort = Effort(exhaustive=0, patience=500)
+    effort = Effort(exhaustive=0, patience=100)
     first = map_einsum(goal, effort)
     assert _same(first, map_einsum(goal, effort))
     assert _same(first, map_einsum(goal, effort, _backwards))
     with ProcessPoolExecutor(2) as pool:
         assert _same(first, map_einsum(goal, effort, pool.map))
-    other = map_einsum(goal, Effort(exhaustive=0, patience=500, seed=1))
+    other = map_einsum(goal, Effort(exhaustive=0, patience=100, seed=1))
     assert first.found.curve != other.found.curve
 
 
@@ -404,7 +404,7 @@ def test_a_larger_mapspace_is_never_worse_however_short_the_search(
     """400 tilings of millions of mappings: each search alone misses the best by far."""
     einsum = Conv(m=30, c=14, p=13, q=13, r=3, s=3).einsum("conv")
     effort = Effort(objective=objective, exhaustive=0, patience=400, seed=seed)
-    for pads in (96, 1024):
+    for pads in some((96, 1024)):
         scores = {
             strategy: map_einsum(target(einsum, toy(14, pads), strategy), effort).found.score
             for strategy in ("pfm", "ruby-s", "ruby-t", "ruby")
