@@ -23,7 +23,7 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
 from simaccel.study.experiment import simulate
-from simaccel.workload import Tensor, Workload, build, gemm, parse_workload
+from simaccel.workload import ModelDimensions, Tensor, Workload, attention, gemm, parse_workload
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.linking import IMAGE, link_nodes
@@ -115,7 +115,8 @@ def _set_slots(tree: Tree, slots: int) -> Tree:
 
 def test_tiles_have_two_slots_beside_rows_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all rows spill one slot may be enough; where they stay, the array waits for tiles."""
-    workload = build("bert", batch=4, seq_len=128, scope="la")
+    heads = ModelDimensions(hidden=128, heads=2, head_size=64, ff_size=128)
+    workload = attention(heads, batch=2, seq_len=128, scope="la")
     goal = Goal(Judge(load_accelerator("mxu_128")))
     (part,) = parts(workload)
     assert isinstance(part, tuple)
