@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from simaccel.analytic.native import least_array_cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
@@ -252,6 +250,8 @@ def least_memory_cycles(workload: Workload, accelerator: Accelerator) -> dict[st
 
 def masked_macs(workload: Workload) -> int:
     """Return the MACs of positions that no row sees: what a causal mask leaves to be computed."""
+    import numpy as np  # noqa: PLC0415 - takes long to load, and errors do without
+
     hidden: dict[str, Fraction] = {}
     for operator in reversed(workload.operators):
         if isinstance(operator, Vector) and operator.output.tensor in hidden:
