@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import OnAccount, OnLosses, ignore
@@ -179,23 +180,3 @@ def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> i
     """Return the heads of one sample: the product of all merged ranks but the first."""
     ranks = workload.operator(logit).ranks
     return math.prod(ranks.get(rank, 1) for rank in tuple(merged)[1:])
-
-
-_NEEDING: Final = ("energy", "edp", "power")
-
-
-def require_energies(accelerator: Accelerator, objective: str) -> None:
-    """Refuse an objective that needs unknown energies.
-
-    Raises:
-        InputError: the message names them, and the objectives that don't need them.
-
-    """
-    unknown = accelerator.unknown_energies
-    if objective in _NEEDING and unknown:
-        allowed = (
-            f"cycles, dram-bytes or footprint, as {accelerator.name} gives no energies: "
-            f"{', '.join(unknown)} are unknown (a file has a section energy; also --set "
-            "energy.node=45nm and --set energy.dram_pj_per_byte=NUMBER)"
-        )
-        raise InputError([Fault("--objective", "objective", objective, allowed)])
