@@ -224,6 +224,7 @@ def test_what_is_asked_for_by_keyword_is_what_options_and_overrides_say() -> Non
         (lambda: gemm(M=9, m=9, k=7, n=5), "gemm: .*'M'; allowed: m"),  # type: ignore[call-arg]
         (lambda: simulate(GEMM, "toy", dram=3), "simulate: .*'dram'; allowed: workload, accel"),  # type: ignore[call-arg]
         (lambda: explore(GEMM), "explore: missing .*'accelerators'; allowed: workloads,"),  # type: ignore[call-arg]
+        (load_accelerator, "missing a required argument: 'name.*; allowed: name"),
     ],
 )
 def test_a_call_that_does_not_fit_names_the_arguments(
