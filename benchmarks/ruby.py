@@ -72,7 +72,7 @@ def rate(point: Point) -> Row:
         started = time.process_time()
         searched = map_einsum(goal, effort).found
         seconds.append(time.process_time() - started)
-    return {"mappings": searched.gone, "valid": searched.valid, "cpu_seconds": median(seconds)}
+    return {"mappings": searched.tried, "valid": searched.valid, "cpu_seconds": median(seconds)}
 
 
 def race(point: Point) -> Row:

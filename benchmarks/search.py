@@ -168,7 +168,7 @@ def search_work(point: Point) -> Work:
     workload = network(model, layer=layer)
     target = choices(workload, load_accelerator(hw), "ruby-s", {})[0][0]
     effort = Effort(exhaustive=0, patience=point.get("patience", 20_000), seed=0)
-    return Work(map_einsum(target, effort).found.gone, partial(map_einsum, target, effort))
+    return Work(map_einsum(target, effort).found.tried, partial(map_einsum, target, effort))
 
 
 def scheduler_work(point: Point) -> Work:
