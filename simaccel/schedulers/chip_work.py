@@ -54,15 +54,19 @@ class ChipWork:
 
     def bytes_beyond(self, spreads: Spreads) -> int:
         """Return the bytes of weights and caches of all layers beyond the capacity of a chip."""
-        workload, lasting = self.workload, dict[str, int]()
+        workload, lasting, most = self.workload, dict[str, int](), 1
         for operator in workload.operators:
             cuts = dict(spreads[operator.name])
-            for operand in operator.inputs:
-                if workload.tensors[operand.tensor].kind in _LASTING:
-                    pieces = math.prod(cuts.get(rank, 1) for rank in operand.ranks)
-                    n_bytes = workload.stored_bytes(operand.tensor) // pieces
+            for tensor, ranks in ((workload.tensors[o.tensor], o.ranks) for o in operator.inputs):
+                pieces = 1 if tensor.table else math.prod(cuts.get(rank, 1) for rank in ranks)
+                if tensor.kind in _LASTING:
+                    n_bytes = workload.stored_bytes(tensor.name) // pieces
                     held = workload.times(operator.name) * n_bytes
-                    lasting[operand.tensor] = max(held, lasting.get(operand.tensor, 0))
+                    lasting[tensor.name] = max(held, lasting.get(tensor.name, 0))
+                if tensor.kind == "weight" and not tensor.stored:
+                    most = max(most, pieces)
+        for name in lasting:
+            lasting[name] //= most if workload.tensors[name].table else 1
         room = self.accelerator.dram.capacity_bytes
         return 0 if room is None else max(0, sum(lasting.values()) - room)
 

@@ -84,6 +84,7 @@ class Tensor:
     an accelerator's precision may replace. ``inside``: per dimension, the first element inside a
     border of zeros and the one after the last. ``distinct``: elements that are no copies of other
     elements, or that leave the chip. ``stored``: elements in memory, if operators read only a part.
+    ``table``: name of the table that it has copied rows of; ``stored`` are then all of the table's.
     ``whole``: name of the unsharded tensor. ``shared``: in the buffer that cores share. ``number``:
     the number format, if it is one of `TOLD_APART`.
     """
@@ -96,6 +97,7 @@ class Tensor:
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     distinct: int | None = field(default=None, compare=False)
     stored: int | None = field(default=None, compare=False)
+    table: str = field(default="", compare=False)
     whole: str = field(default="", compare=False)
     shared: bool = False
     number: str = ""

@@ -178,9 +178,16 @@ class Workload:
         return in_bytes(math.prod(self.shapes[name]), self.tensors[name].bits)
 
     def stored_bytes(self, name: str) -> int:
-        """Return the bytes of a tensor in memory, including parts that no operator reads."""
+        """Return the bytes of a tensor in memory, including parts that no operator reads.
+
+        Of rows of a table these are the table's, or none if it is another tensor of the workload.
+        """
         tensor = self.tensors[name]
-        return max(self.tensor_bytes(name), in_bytes(tensor.stored or 0, tensor.bits))
+        every = in_bytes(tensor.stored or 0, tensor.bits)
+        if not tensor.table:
+            return max(self.tensor_bytes(name), every)
+        is_tied = any(tensor.table in (one.name, one.whole) for one in self.tensors.values())
+        return 0 if is_tied else every
 
 
 def canonical_text(workload: Workload, *, numbers: bool = True) -> str:

@@ -11,21 +11,80 @@ from simaccel.mapping.tree import Spread
 from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.schedulers import Options, make_mapping
 from simaccel.study.capacity import require_room
+from simaccel.study.chip_share import chip_share
 from simaccel.study.experiment import simulate
 from simaccel.study.precision import place_on
-from simaccel.workload import build
-from simaccel.workload.language.build import transformer
+from simaccel.workload import TRANSFORMERS, Transformer, Workload, build, transformer
+from simaccel.workload.stages import stage_of
 from tests.program.programs import attention_workload
 from tests.small_pods import LARGE, SMALL, small_pod
 
 
 def test_demand_of_a_decode_by_hand() -> None:
-    """Llama-3-8B: 8.03 G numbers, of the embedding 64 rows; 128 KiB a token and sequence."""
+    """Llama-3-8B: 8.03 G numbers, with the whole embedding; 128 KiB a token and sequence."""
     work = build("llama3-8b", phase="decode", kv_len=2047, scope="model", batch=64)
     dram, _ = memory_demands(work, load_accelerator("tpu_v5e"))
-    assert dram.by_part["weights"] == 2 * (8_030_261_248 - 128_256 * 4096 + 64 * 4096)
+    assert dram.by_part["weights"] == 2 * 8_030_261_248
     assert dram.by_part["cache"] == 64 * 2048 * 128 * 1024
     assert (dram.capacity_bytes, dram.fits) == (16 * 2**30, False)
+
+
+@pytest.mark.parametrize("model", TRANSFORMERS.values(), ids=lambda one: one.name)
+def test_weights_in_memory_are_the_published_parameters(model: Transformer) -> None:
+    """With the tables of words and positions, of which a run reads some rows; a tied one once.
+
+    The first and the last stage of a pipeline each have a tied table.
+    """
+    work = transformer(model, prompt=16, scope="model", experts="uniform", bytes_per_element=2)
+    assert _weights(work) == 2 * model.parameters
+    if not model.is_vision:
+        stages = stage_of(work, 0, model.layers - 1), stage_of(work, model.layers - 1, 1)
+        tied = model.vocabulary * model.hidden * model.tied
+        assert sum(map(_weights, stages)) == 2 * (model.parameters + tied)
+
+
+def test_a_table_is_no_larger_for_more_tokens() -> None:
+    """2,048 rows of a table of 32 rows are read; memory holds the table."""
+    one, many = (transformer(SMALL, prompt=n, batch=n, scope="model") for n in (1, 64))
+    assert _weights(one) == _weights(many) == 2 * SMALL.parameters
+
+
+def test_chips_share_a_table_as_they_share_layers() -> None:
+    """Llama-3-8B on 4 chips: a quarter of all weights but 65 norms, which each chip has.
+
+    So it is if they share layers, with parts of tokens in norms or not, and if weights are sharded;
+    a chip for a part of the batch has all. The vocabulary of a tied GPT-2 is odd: each has all of
+    its table, and 12 layers share a quarter of their products and of biases that are not of e.
+    """
+    norms = 65 * 4096
+    quarter = 2 * ((8_030_261_248 - norms) // 4 + norms)
+    work = build("llama3-8b", phase="decode", kv_len=8, scope="model", batch=4)
+    for options, expected in (
+        (Options(), quarter),
+        (Options(tensor_parallel=4), quarter),
+        (Options(tensor_parallel=4, sequence_parallel=True), quarter),
+        (Options(data_parallel=4, shard_weights=True), quarter),
+        (Options(data_parallel=4), 2 * 8_030_261_248),
+        (Options(data_parallel=2), 2 * ((8_030_261_248 - norms) // 2 + norms)),
+    ):
+        assert _weights_of_chip(work, options) == expected
+    tied, hidden = build("gpt2", phase="decode", kv_len=8, scope="model", batch=4), 768
+    tables = (50257 + 1024) * hidden
+    cut, whole = hidden * (12 * hidden + 3 + 4), hidden * (2 + 2 * 2)
+    layers = 12 * (cut // 4 + whole)
+    assert _weights_of_chip(tied, Options(tensor_parallel=4)) == 2 * (tables + layers + 2 * hidden)
+
+
+def _weights(work: Workload) -> int:
+    return memory_demands(work, load_accelerator("tpu_v5e"))[0].by_part["weights"]
+
+
+def _weights_of_chip(work: Workload, options: Options) -> int:
+    """Return the bytes of weights of one of four chips."""
+    share = chip_share(work, load_accelerator("tpu_v5e", ["chips=4"]), options)
+    assert share is not None
+    pod = share.pod
+    return memory_demands(pod.workload, share.accelerator, pod=pod)[0].by_part["weights"]
 
 
 def test_what_a_chip_reads_a_part_of_is_there_once() -> None:
@@ -99,6 +158,15 @@ def test_the_chips_that_hold_a_model_run_it() -> None:
     fewer = load_accelerator("tpu_v5e", [f"chips={count // 2}"])
     with pytest.raises(MemoryOverflowError):
         require_room(work, fewer, "deployed", Options())
+
+
+def test_a_table_decides_how_many_chips_hold_a_model() -> None:
+    """Llama-3-8B has 8.03 G weights of 2 bytes: 14.96 GiB, and 13.98 GiB without its embedding."""
+    work = build("llama3-8b", phase="decode", kv_len=8, scope="model")
+    on = load_accelerator("tpu_v5e", ["dram.capacity_bytes=14.5 GiB"])
+    with pytest.raises(MemoryOverflowError, match=r"weights 15.0 GiB, .*; 2 chips hold it"):
+        require_room(work, on, "deployed", Options())
+    require_room(work, load_accelerator("tpu_v5e"), "deployed", Options())
 
 
 def test_stages_that_hold_a_model_are_named() -> None:

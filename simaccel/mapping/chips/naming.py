@@ -10,6 +10,7 @@ from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.mapping.chips.exchanges import Exchange, choose_order
 from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
+from simaccel.mapping.chips.stored import divide_stored
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Vector, Workload
 
 Cuts = Mapping[str, tuple[ChipAxis, ...]]
@@ -195,13 +196,14 @@ class TensorNames:
         for name, (made, _) in self.makers.items() if not self.found else ():
             is_left = self.workload.tensors[name].kind != "intermediate"
             is_left |= not self.workload.readers.get(name)
-            if made.partial and is_left and not any(one.tensor == name for one in self.exchanges):
+            if made.partial and is_left and not any(each.tensor == name for each in self.exchanges):
                 self._bring(name, made, replace(made, partial=frozenset()), "")
         self.order, faults = choose_order(self.exchanges, self.spec, self.workload.times)
         self.found += [(self.makers[each.tensor][1], *fault) for each, fault in faults]
         self.exchanges = [each.through(self.spec, self.order) for each in self.exchanges]
         self._require_layers()
         self._set_kinds()
+        self.tensors = divide_stored(self.workload, self.tensors, self.layouts)
 
     def _require_layers(self) -> None:
         """Collect tensors that a repeated layer makes in another layout than the next reads."""
@@ -260,8 +262,7 @@ class TensorNames:
             self.names[key] = name
             self.layouts[name] = tensor, layout
             whole = self.workload.tensors[tensor]
-            stored = whole.stored and -(-whole.stored // layout.pieces)
-            self.tensors[name] = replace(whole, name=name, inside=(), stored=stored, whole=tensor)
+            self.tensors[name] = replace(whole, name=name, inside=(), whole=tensor)
         return self.names[key]
 
     def _read(self, operator: Operator, operand: Operand) -> str:

@@ -49,6 +49,8 @@ from simaccel.workload.workload import Workload
 
 MAX_BLOCKS = 64
 """The most blocks of rows under a causal mask; each is three operators."""
+_TABLE = "embedding"
+"""The table of words; a tensor where the logits are products with it."""
 
 
 def transformer(  # noqa: PLR0913 - one argument a field of the document
@@ -277,13 +279,14 @@ def _embed(graph: Graph) -> None:
     if model.patches:
         _embed_patches(graph, *model.patches)
         return
-    rows = part(graph.weight("embedding.rows"), "bne")
+    rows = part(graph.table("embedding.rows", model.vocabulary, _TABLE), "bne")
     if not model.positions:
         scale = model.hidden**0.5 if model.scaled_embedding else 1.0
         graph.vector("embed", "scale", (rows,), part("X", "bne"), scale=scale)
         return
     whole = tokens.rows == model.positions
-    table = part(graph.weight("positions"), "ne", None if whole else {"n": tokens.past})
+    places = graph.table("positions", model.positions)
+    table = part(places, "ne", None if whole else {"n": tokens.past})
     graph.vector("embed", "residual", (rows, table), part("X", "bne"))
 
 
@@ -318,7 +321,7 @@ def _head(graph: Graph, source: str) -> None:
     normed = _norm(graph, "norm", source, row if tokens.rows > 1 else None)
     sizes = {"n": 1}
     ranks = "ve" if model.tied else "ev"
-    weights = part(graph.weight("embedding" if model.tied else "Wlogits"), ranks)
+    weights = part(graph.weight(_TABLE if model.tied else "Wlogits"), ranks)
     steps = ["logits", *(["bias"] if model.is_vision or "logits" in model.biased else [])]
     steps += ["cap"] if model.logits_cap else []
     names = [f"logits{at}" for at in range(len(steps) - 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
@@ -61,6 +61,13 @@ class Graph:
         if name not in self.tensors:
             self.tensors[name] = Tensor(name, self.widths[class_of(kind)], kind)
         return name
+
+    def table(self, name: str, rows: int, table: str = "") -> str:
+        """Add weights that are a part of a number of rows, or copies of some; return their name."""
+        stored = rows * self.model.hidden
+        weight = self.weight(name)
+        self.tensors[weight] = replace(self.tensors[weight], stored=stored, table=table)
+        return weight
 
     def weight(self, name: str) -> str:
         """Add weights with the prefix; return their name."""
