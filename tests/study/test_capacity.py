@@ -10,6 +10,7 @@ from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Spread
 from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.chip_work import ChipWork
 from simaccel.study.capacity import require_room
 from simaccel.study.chip_share import chip_share
 from simaccel.study.experiment import simulate
@@ -73,6 +74,22 @@ def test_chips_share_a_table_as_they_share_layers() -> None:
     cut, whole = hidden * (12 * hidden + 3 + 4), hidden * (2 + 2 * 2)
     layers = 12 * (cut // 4 + whole)
     assert _weights_of_chip(tied, Options(tensor_parallel=4)) == 2 * (tables + layers + 2 * hidden)
+
+
+def test_a_split_is_chosen_by_the_table_that_a_chip_holds() -> None:
+    """Of Llama-3-8B a chip of four also has the caches of 9 tokens, 128 KiB each.
+
+    On 8 GiB all weights of a part of the batch are too many, and a quarter of them isn't.
+    """
+    work = build("llama3-8b", phase="decode", kv_len=8, scope="model", batch=4)
+    on = load_accelerator("tpu_v5e", ["chips=4", "dram.capacity_bytes=8 GiB"])
+    for options, beyond in (
+        (Options(data_parallel=4), 2 * 8_030_261_248 + 9 * 128 * 1024 - 8 * 2**30),
+        (Options(tensor_parallel=4), 0),
+    ):
+        share = chip_share(work, on, options)
+        assert share is not None
+        assert ChipWork(work, on).bytes_beyond(share.spreads) == beyond
 
 
 def _weights(work: Workload) -> int:
