@@ -221,13 +221,22 @@ class _ItemBuilder:
         return items if core is None else self._with_end(node, items, site)
 
     def _with_end(self, node: Operator, items: list[Item], site: int) -> list[Item]:
-        """Return the items of an operator with gates, and with its end after them."""
+        """Return the items of an operator with gates, and with its end after them.
+
+        Where no loader works, all wait for a kernel's start, so that what the kernel's next
+        operators load does not come before it.
+        """
         overlap = self.overlaps[node.name]
         gate = Instruction(Action.GATE, site, operator=node.name, joined=overlap.joined)
         works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
-        for engine, kind in self.engines.items():
-            if kind is EngineKind.DMA_IN and not overlap.free:
+        loaders = {name for name, kind in self.engines.items() if kind is EngineKind.DMA_IN}
+        starts = self.accelerator.compiler.kernel_start_cycles and not overlap.joined
+        is_followed = any(other.joined for other in self.overlaps.values())
+        if starts and is_followed and works.isdisjoint(loaders):
+            items += [PlacedInstruction(name, replace(gate)) for name in sorted(loaders)]
+        for engine in self.engines:
+            if engine in loaders and not overlap.free:
                 put_gate(items, engine, overlap.early, gate)
                 if overlap.early:
                     items = add_gates(items, engine, overlap.ahead, gate)

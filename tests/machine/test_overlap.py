@@ -21,7 +21,7 @@ from tests.drawn_trees import draw_case
 from tests.draws import seeds
 from tests.machine.accelerators import accelerator
 from tests.program.programs import mapping_of, reserved_bytes
-from tests.trees import einsum, workload
+from tests.trees import einsum, mapping, vector, workload
 
 FREE = ("one", "two", "three")
 IN_PLACE = """\
@@ -185,6 +185,57 @@ def test_kernels_of_several_groups_are_counted_bounded_and_skipped(block: int) -
         assert predicted.bound_terms.get("start", 0) in (starts, 0)
         found += 1
     assert found > 1
+
+
+RESIDENT = """
+around
+  keep X buffer
+  group B
+    keep I buffer, W buffer
+    do B array ws
+  group A
+    keep Y buffer
+    do A sfu
+group J joined
+  loop r 256
+  keep U buffer x2, V buffer x2, Z buffer
+  do J array ws
+"""
+ON_ONE_CORE = """
+group B
+  loop n 32
+  keep I buffer, W buffer, X buffer
+  do B array ws
+group A
+  loop n 32
+  keep X buffer, Y buffer
+  do A sfu
+group J joined
+  spread q 128 cores
+  loop r 256
+  keep U buffer x2, V buffer x2, Z buffer
+  do J array ws
+"""
+
+
+@pytest.mark.parametrize("body", [RESIDENT, ON_ONE_CORE])
+def test_what_a_kernel_loads_later_waits_for_its_start_too(body: str) -> None:
+    """The first of a kernel's operators loads nothing on some core; two kernels start twice."""
+    of = workload(
+        einsum("B", "X m n", "I m k", "W k n", m=64, k=64, n=64),
+        vector("A", "relu", "Y m n", "X m n", m=64, n=64),
+        einsum("J", "Z p q", "U p r", "V r q", p=64, r=2048, q=256),
+        weights=["W", "V"],
+    )
+    document = load_accelerator("mxu_128").model_dump()
+    cycles = []
+    for starts in (0, 5000):
+        more = {"compiler": {"overlap": False, "kernel_start_cycles": starts}}
+        cores = {"cores": {"count": 2}} if body is ON_ONE_CORE else {}
+        on = Accelerator.model_validate(document | more | cores)
+        run, _ = assert_bounded(of, mapping(of, body), on)
+        cycles.append(run.cycles)
+    assert cycles[1] == cycles[0] + 2 * 5000
 
 
 @pytest.mark.parametrize("layers", [1, 2, 12])
