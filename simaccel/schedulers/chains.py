@@ -22,6 +22,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
+from simaccel.mapping.view import TensorView
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
@@ -115,11 +116,14 @@ def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
     slots = axis([2, 1])
     every = math.prod(space.sizes[rank] for rank in chain.rows)
     rows = nested_loops(space, chain.rows, axis(tile_sizes(every, accelerator.array.rows)))
-    outside = (use for op in space.operators for use in op.uses[:-1])
+    outside = [use for op in space.operators for use in op.uses[:-1]]
+    parts: dict[str, set[TensorView]] = {}
+    for name, view in outside:
+        parts.setdefault(name, set()).add(view)
     shared = dict.fromkeys(
         name
         for name, view in outside
-        if view.name not in space.made and view.names & set(chain.rows)
+        if view.name not in space.made and view.names & set(chain.rows) and len(parts[name]) == 1
     )
     made = (op for op in space.operators if op.output.name in chain.between)
     kept = [op.output.name for op in made if not made_in_place(chain, op)]
@@ -267,9 +271,17 @@ def families_of(
         return [Keep(name, BUFFER, slots) for name in own]
 
     made = [op.output.name for op in space.operators if not made_in_place(chain, op)]
-    beside = [name for op in space.operators[1:] for name in op.names if name not in space.made]
+    beside = [
+        name
+        for op in space.operators[1:]
+        for name in op.names
+        if name not in space.made and name not in first.names
+    ]
     own: Branch = (*sums, *keeps(first.names), Do(first.name, ARRAY, STATIONARITIES[0]))
-    behind: list[Branch] = [(Do(op.name, SFU),) for op in space.operators[1:]]
+    behind: list[Branch] = [  # of what the einsum reads, vector operators read other parts
+        (*keeps(name for name in op.names if name in first.names), Do(op.name, SFU))
+        for op in space.operators[1:]
+    ]
     branch: Branch = (*outer, *keeps(beside), *keeps(made), Fork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)

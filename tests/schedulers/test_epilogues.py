@@ -15,7 +15,7 @@ from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
-from tests.trees import einsum, vector, workload
+from tests.trees import assert_computes, einsum, vector, workload
 
 
 def _on(capacity: int, *, epilogues: bool = True, resident: bool = False) -> Accelerator:
@@ -68,6 +68,29 @@ def test_what_follows_an_einsum_takes_no_way_through_dram() -> None:
     moved = [_dram(assert_counts(of, one, _on(64)).moved) for one in (fused, apart)]
     # T once out and twice in, C and P once out and once in
     assert moved[1] - moved[0] == (3 + 2 + 2) * 64
+
+
+@pytest.mark.parametrize(
+    ("capacity", "dataflow", "tensors"), [(512, "flex", 6), (512, "best", 4), (64, "best", None)]
+)
+def test_what_an_einsum_reads_is_added_to_its_output(
+    capacity: int, dataflow: str, tensors: int | None
+) -> None:
+    """Y = X + X A, then Z = Y B: the sum reads other parts of X than the product.
+
+    With room for whole rows, X, A, B and Z (64 B each) move once; if the second product is apart, Y
+    goes out and comes in.
+    """
+    of = workload(
+        einsum("one", "T m n", "X m k", "A k n", **_sizes(8, 8, 8)),
+        vector("add", "residual", "Y m n", "X m n", "T m n", m=8, n=8),
+        einsum("two", "Z m n", "Y m k", "B k n", **_sizes(8, 8, 8)),
+        bits=dict.fromkeys("TXAYBZ", 8),
+    )
+    one = make_mapping(of, _on(capacity), dataflow, Options(objective="dram-bytes"))
+    assert_computes(of, one)
+    moved = _dram(assert_counts(of, one, _on(capacity)).moved)
+    assert moved == 64 * tensors if tensors else moved > 64 * 4
 
 
 def test_operators_that_cannot_follow_stay_apart() -> None:
