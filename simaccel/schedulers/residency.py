@@ -60,14 +60,14 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 def bound_beside_held(workload: Workload, groups: Body, search: TreeSearch) -> float:
     """Return the least total of the bounds of groups, with any tensors held between them.
 
-    Infinite if no tensor could be held.
+    Of all repetitions. Infinite if no tensor could be held.
     """
     total, is_any = 0.0, False
-    for _, run in groupby(groups, lambda part: repetition_of(workload, part)):
+    for (_, times), run in groupby(groups, lambda part: repetition_of(workload, part)):
         places = list(_places(workload, list(run), search))
         residents = resident_tensors(workload, [place.group for place in places])
         few = _weighable_tensors(residents, search.goal)
-        total += _total(places, _cheapest(places, few, None))[0]
+        total += times * _total(places, _cheapest(places, few, None))[0]
         is_any |= bool(few)
     return total if is_any else float("inf")
 

@@ -22,7 +22,7 @@ from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.choice import _MappingChoice
 from simaccel.schedulers.group_place import minimise_slots, resident_tensors
-from simaccel.schedulers.residency import fusion_depends_on_residency
+from simaccel.schedulers.residency import bound_beside_held, fusion_depends_on_residency
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
@@ -119,6 +119,15 @@ def test_nothing_is_searched_apart_where_holding_gains_more(
     assert {"alone", "kept"} == set(names)
     cycles = [Machine(on, lower(of, one)).run().cycles for one in (held, slow)]
     assert cycles[0] <= cycles[1] * 1.01
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_bound_with_held_tensors_is_that_of_all_layers(layers: int) -> None:
+    """X 3x5, A 5x7, B 7x2 and Y 3x2 move in each layer; the bounds apart have these layers, too."""
+    of, on = replace(_pair(3, 5, 7, 2), repeat=layers), _on(4096)
+    search = TreeSearch(Goal.from_options(on, BYTES, of))
+    groups = tuple(search.operator_candidates(of, name).group for name in ("one", "two"))
+    assert bound_beside_held(of, groups, search) == layers * (3 * 5 + 5 * 7 + 7 * 2 + 3 * 2)
 
 
 def test_what_crosses_into_the_next_iteration_keeps_two_slots() -> None:
