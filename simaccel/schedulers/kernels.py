@@ -70,10 +70,14 @@ def _sizes_on_chip(workload: Workload, pod: Pod | None) -> Mapping[str, int]:
 
 
 def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a transformer whose causal attention has the compiler's blocks of rows."""
+    """Return a transformer whose causal attention has the compiler's blocks of rows.
+
+    A decode step has one row.
+    """
     rows, parameters = accelerator.compiler.attention.query_rows, workload.parameters
     is_asked = parameters.get("causal_blocks") is not None
-    if rows is None or is_asked or parameters.get("kind") != "transformer":
+    is_prefill = parameters.get("kind") == "transformer" and parameters["phase"] == "prefill"
+    if rows is None or is_asked or not is_prefill:
         return workload
     blocks = max(1, -(-int(parameters["prompt"]) // rows))
     return parse_workload({**parameters, "causal_blocks": blocks})
