@@ -17,7 +17,7 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.mapping.classes import RankClasses, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
-from simaccel.mapping.view import TensorView
+from simaccel.mapping.view import TensorView, transposed_ranks
 from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Terms
@@ -98,8 +98,9 @@ class IterationSpace:
 
     @property
     def unmerged(self) -> frozenset[str]:
-        """Ranks that can't be merged with others: axes of vector operators, and rows of masks."""
-        return frozenset((*self.axes.values(), *self.rows.values()))
+        """Ranks that can't be merged with others: of axes, rows of masks and transposed tensors."""
+        views = (self.plain(view) for op in self.operators for _, view in op.uses)
+        return frozenset((*self.axes.values(), *self.rows.values(), *transposed_ranks(views)))
 
     def cut_axis(self, name: str) -> str | None:
         """Return the axis of a vector operator; None if loops can't cut it, as windows read it."""

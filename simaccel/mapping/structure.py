@@ -123,11 +123,11 @@ def _merged_rank_faults(group: Group, plain: IterationSpace) -> Iterator[Finding
             if rank not in {*plain.sizes, *alone}:
                 yield where, rank, suggest(rank, plain.sizes)
             elif rank in alone:
-                yield (
-                    where,
-                    rank,
-                    "no axis of a vector operator nor row of a mask, and no part of a sum of ranks",
+                allowed = (
+                    "no axis of a vector operator nor row of a mask, no part of a sum of ranks, "
+                    "and none that stands in different dimensions of a tensor"
                 )
+                yield where, rank, allowed
             elif rank in taken:
                 yield where, rank, "each rank in one of the merged ones"
             taken.add(rank)

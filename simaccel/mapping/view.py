@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -71,3 +72,15 @@ class TensorView:
     def extent(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape of the block of ranks of these sizes, halo included."""
         return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
+
+
+def transposed_ranks(views: Iterable[TensorView]) -> set[str]:
+    """Return the ranks that stand in different dimensions of a tensor."""
+    places = {
+        (view.name, rank, at)
+        for view in views
+        for at, dim in enumerate(view.terms)
+        for rank, _ in dim
+    }
+    counts = Counter((name, rank) for name, rank, _ in places)
+    return {rank for (_, rank), n in counts.items() if n > 1}

@@ -22,7 +22,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
-from simaccel.mapping.view import TensorView
+from simaccel.mapping.view import TensorView, transposed_ranks
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
@@ -41,7 +41,8 @@ class OperatorChain:
     """Consecutive operators, each but the first reading an output of another of them.
 
     ``rows``: ranks that all operators have and none reduces or normalises over; sliding windows are
-    excluded, as their blocks would overlap. ``between``: tensors that only these operators use.
+    excluded, as their blocks would overlap, and what an intermediate is made but not read in.
+    ``between``: tensors that only these operators use.
     """
 
     group: Group
@@ -80,10 +81,28 @@ def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
         for rank in space.sizes
         if all(rank in bound.ranks and rank in bound.output.names for bound in space.operators)
         and rank not in space.axes.values()
+        and rank not in _ranks_read_otherwise(space)
     )
     first = space.operators[0]
     order = [rank for rank in first.ranks if rank in rows]
     return OperatorChain(group, space, tuple(order), between) if order else None
+
+
+def _ranks_read_otherwise(space: IterationSpace) -> set[str]:
+    """Return the ranks whose blocks are not the same part of a tensor to all that use it.
+
+    A dimension is made in them and read in others, or they stand in different dimensions.
+    """
+    made = {op.output.name: space.plain(op.output).terms for op in space.operators}
+    views = [space.plain(view) for op in space.operators for _, view in op.uses]
+    found = {
+        rank
+        for view in views
+        for own, read in zip(made.get(view.name, view.terms), view.terms, strict=True)
+        if own != read
+        for rank, _ in own
+    }
+    return found | transposed_ranks(views)
 
 
 def fusion_fault(workload: Workload, names: Sequence[str]) -> str:

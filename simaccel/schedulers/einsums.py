@@ -199,8 +199,11 @@ def widths_of(
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     """Return which ranks of a vector operator are merged: all ranks of rows but the last.
 
-    Without a normalised axis, all ranks are merged.
+    Without a normalised axis, all ranks are merged; none if it reads a tensor transposed, too.
     """
+    orders = {(operand.tensor, tuple(operand.ranks)) for operand in vector.inputs}
+    if len(orders) > len({tensor for tensor, _ in orders}):
+        return {}
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1] if vector.axis else rows
     if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already
