@@ -95,14 +95,14 @@ def _ranks_read_otherwise(space: IterationSpace) -> set[str]:
     """
     made = {op.output.name: space.plain(op.output).terms for op in space.operators}
     views = [space.plain(view) for op in space.operators for _, view in op.uses]
-    found = {
+    otherwise = {
         rank
         for view in views
         for own, read in zip(made.get(view.name, view.terms), view.terms, strict=True)
         if own != read
         for rank, _ in own
     }
-    return found | transposed_ranks(views)
+    return otherwise | transposed_ranks(views)
 
 
 def fusion_fault(workload: Workload, names: Sequence[str]) -> str:

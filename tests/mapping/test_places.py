@@ -9,7 +9,7 @@ from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
 from tests.machine.accelerators import accelerator
-from tests.trees import einsum, mapping, workload
+from tests.trees import assert_computes, einsum, mapping, vector, workload
 
 PAIR = workload(
     einsum("one", "T m n", "A m k", "B k n", m=8, k=4, n=4),
@@ -136,20 +136,51 @@ def _mapping(loops: str, keeps: tuple[str, str, str]) -> Mapping:
 
 
 @pytest.mark.parametrize(
-    ("loops", "keeps"),
+    "keeps",
     [
-        ("loop m 2", ("W buffer, S buffer", "X buffer", "Y buffer")),
-        ("loop m 2; loop n 2", ("S buffer", "X buffer, W buffer", "Y buffer, W buffer")),
+        ("W buffer, S buffer", "X buffer", "Y buffer"),
+        ("S buffer", "X buffer, W buffer", "Y buffer, W buffer"),
     ],
 )
-def test_all_of_a_tensor_or_a_tile_each(loops: str, keeps: tuple[str, str, str]) -> None:
-    """All of W serves both operators; tiles of its columns and of its rows are kept by each."""
-    assert faults(_tied(), _mapping(loops, keeps)) == []
+def test_all_of_a_tensor_serves_both(keeps: tuple[str, str, str]) -> None:
+    assert faults(_tied(), _mapping("loop m 2", keeps)) == []
+    assert_computes(_tied(), _mapping("loop m 2", keeps))
 
 
-def test_a_part_that_another_operator_reads_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("keeps", "leaf"),
+    [
+        (("W buffer, S buffer", "X buffer", "Y buffer"), 1),
+        (("S buffer", "X buffer, W buffer", "Y buffer, W buffer"), 2),
+    ],
+)
+def test_a_part_that_another_operator_reads_is_refused(
+    keeps: tuple[str, str, str], leaf: int
+) -> None:
     """Two columns of W are there where the second operator reads two rows."""
-    keeps = "W buffer, S buffer", "X buffer", "Y buffer"
-    found = faults(_tied(), _mapping("loop m 2; loop n 2", keeps))
-    assert [fault.field for fault in found] == ["groups[0].tree[4].fork[1][1]"]
-    assert found[0].allowed == "a keep of W in a branch of its own: first reads other parts"
+    (fault,) = faults(_tied(), _mapping("loop m 2; loop n 2", keeps))
+    assert fault.field == f"groups[0].tree[{5 - leaf}].fork[1][{leaf}]"
+    assert fault.allowed == "no loop n around both: first reads other parts of W"
+
+
+def test_a_block_of_which_another_operator_reads_more_is_refused() -> None:
+    """The product reads all columns of X, the sum those of the block."""
+    of = workload(
+        einsum("first", "T m n", "X m k", "A k n", m=8, k=8, n=8),
+        vector("add", "residual", "Y m n", "X m n", "T m n", m=8, n=8),
+    )
+    tree = """
+    group first+add
+      loop m 2
+      {}
+      fork
+        | keep A buffer{}
+          do first array ws
+        | keep Y buffer{}
+          do add sfu
+    """
+    apart = mapping(of, tree.format("keep T buffer", ", X buffer", ", X buffer"))
+    assert faults(of, apart) == []
+    assert_computes(of, apart)
+    (fault,) = faults(of, mapping(of, tree.format("keep X buffer, T buffer", "", "")))
+    assert fault.allowed == "a keep of X in a branch of its own: first reads other parts"

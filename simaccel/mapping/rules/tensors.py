@@ -11,7 +11,7 @@ from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
-from simaccel.mapping.view import TensorView
+from simaccel.mapping.view import TensorView, transposed_ranks
 from simaccel.mapping.walk import Site, TreeWalk
 from simaccel.units import ARRAY
 from simaccel.workload import Vector
@@ -213,17 +213,28 @@ def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
 
 
 def shared_tile_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield reads of a tensor's tile that another operator fills with other parts of the tensor."""
-    tiles: dict[str, tuple[object, int, str]] = {}
+    """Yield reads of a tensor's tile that another operator fills with other parts of the tensor.
+
+    Keeps in branches that are moved by one loop outside are one tile.
+    """
+    kept: dict[str, tuple[object, int, str]] = {}
+    moved: dict[tuple[str, str], tuple[TensorView, str]] = {}
     for site in walk.sites:
         op = walk.bound_leaf(site)
         for name, view in zip(op.names, op.inputs, strict=True):
             keep, home = next(site.keeps(name), None), walk.home(site, name, view)
             if keep is None or home is None or view.name in walk.makers:
                 continue
-            this = walk.dims(view), home, op.name
-            dims, first_home, owner = tiles.setdefault(site.steps[keep].place, this)
-            if dims != this[0] and max(home, first_home) >= 0:
+            this, plain = (walk.dims(view), home, op.name), walk.space.plain(view)
+            place = site.steps[home].place if home >= 0 else ""
+            other, mover = moved.setdefault((name, place), (plain, op.name))
+            dims, first_home, owner = kept.setdefault(site.steps[keep].place, this)
+            cut = {rank for _, rank in site.cutting(home + 1)} & transposed_ranks((plain, other))
+            if cut:
+                ranks = " or ".join(sorted(cut))
+                allowed = f"no loop {ranks} around both: {mover} reads other parts of {name}"
+                yield site.place, node_text(site.do), allowed
+            elif dims != this[0] and max(home, first_home) >= 0:
                 allowed = f"a keep of {name} in a branch of its own: {owner} reads other parts"
                 yield site.place, node_text(site.do), allowed
 
