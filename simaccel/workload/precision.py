@@ -32,8 +32,8 @@ def parse_precision(precision: object, source: str) -> Precision:
     if not isinstance(precision, str | Mapping):
         allowed = f"a text such as {EXAMPLE}, or a mapping of these"
         raise InputError([Fault(source, "precision", precision, allowed)])
-    if isinstance(precision, str) and precision.strip() in BITS:
-        return dict.fromkeys(CLASSES, precision.strip())
+    if isinstance(precision, str) and "=" not in precision:
+        return dict.fromkeys(CLASSES, _parse_format(precision.strip(), source))
     if isinstance(precision, Mapping):
         pairs = [*precision.items()]
     else:
@@ -55,6 +55,14 @@ def parse_precision(precision: object, source: str) -> Precision:
             by_class[name] = number
     require_none(faults)
     return by_class
+
+
+def _parse_format(text: str, source: str) -> str:
+    """Return a number format that holds for all classes."""
+    if text not in BITS:
+        allowed = f"{suggest(text, BITS)}, or a text such as {EXAMPLE}"
+        raise InputError([Fault(source, "precision", text, allowed)])
+    return text
 
 
 def with_precision(workload: Workload, precision: Precision) -> Workload:

@@ -86,6 +86,7 @@ def test_einsums_say_which_tensors_are_packed() -> None:
         ("weights=int3", "precision.weights", "did you mean 'int32'?"),
         ("weights=int4,weights=int8", "precision.weights", "each class once"),
         ("sums=fp32", "precision.sums", "nothing without an accelerator, whose array"),
+        ("int9", "precision", "did you mean 'int8'?"),
         ({"cache": 8}, "precision.cache", "one of int4, fp4, int8"),
         (8, "precision", "a text such as weights=int4,activations=int8"),
     ],
