@@ -292,10 +292,12 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
         return ints(0)
     read, work = family.space.bound_operator(operator).names, counts.chains[operator]
     uses = Counter(keep.tensor for path in family.paths for keep in filter(is_kept, path.entries))
+    views = Counter(map(tensor_of, uses))
     single, in_turn = _TransferSeries(accelerator), ints(0)
     for keep in filter(is_kept, outside):
         lives = family.space.workload.tensors[tensor_of(keep.tensor)].lives
-        is_alone = uses[keep.tensor] == len(family.paths)  # no branch keeps it once more
+        # no branch keeps it once more, and no other part of the tensor, whose bytes count with it
+        is_alone = uses[keep.tensor] == len(family.paths) and views[keep.tensor] == 1
         if keep.tensor not in read or not is_alone or accelerator.memory(lives) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, keep.tensor)

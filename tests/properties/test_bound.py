@@ -13,6 +13,7 @@ from tests.agreement import assert_bounded
 from tests.drawn_machines import example_machine, executes, machines
 from tests.drawn_trees import Drawn, draw_case, draw_held, over_cores
 from tests.draws import DRAWS
+from tests.machine.accelerators import accelerator
 from tests.program.tree_cases import CASES
 from tests.trees import einsum, mapping, vector, workload
 
@@ -71,3 +72,31 @@ def test_no_run_of_an_example_is_below_its_bound(name: str) -> None:
     of, one = CASES[name]
     for on in islice(machines(of, one, example_machine(one), len(name)), DRAWS):
         assert_bounded(of, one, on)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_tensor_that_is_multiplied_with_itself_has_the_bound_of_two(size: int) -> None:
+    """X X with blocks of rows and the whole X: no bytes of the whole count as those of the rows."""
+    on = accelerator(
+        array={"rows": 2, "cols": 2},
+        dram={"bandwidth_bytes_per_second": "2 GB/s", "latency_cycles": 3, "interleave_bytes": 64},
+    )
+    bounds = []
+    for second in ("X", "W"):
+        of = workload(
+            einsum("g", "S m n", "X m k", f"{second} k n", m=size, k=size, n=size),
+            vector("r", "relu", "Y m n", "S m n", m=size, n=size),
+        )
+        whole = "X#1" if second == "X" else "W"
+        tree = f"""
+        group g+r
+          loop m 2
+          keep X buffer, {whole} buffer, S buffer
+          fork
+            | loop k 2
+              do g array ws
+            | keep Y buffer
+              do r sfu
+        """
+        bounds.append(assert_bounded(of, mapping(of, tree), on)[1].bound_cycles)
+    assert bounds[0] == bounds[1]
