@@ -176,8 +176,8 @@ class GroupPlace:
         """Search the group with these tensors held, unless that is known."""
         if not self.is_known(held):
             self._known[self._key(held)] = self._find_price(held)
-        if self.error is None:
-            value = self._known[self._key(held)][0][0]
+        value = self._known[self._key(held)][0][0]
+        if self.error is None and value < NOWHERE[0]:
             least, _ = self._candidates(held).candidates.bound_and_bytes(self.room(held))
             bound = additive_value(least, self.search.goal)
             self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0

@@ -33,7 +33,7 @@ from tests.agreement import assert_counts
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.nodes import pooling, residual
-from tests.trees import einsum, mapping, vector, workload
+from tests.trees import assert_computes, einsum, mapping, vector, workload
 
 
 def _on(capacity: int, *, resident: bool = True) -> Accelerator:
@@ -119,6 +119,19 @@ def test_nothing_is_searched_apart_where_holding_gains_more(
     assert {"alone", "kept"} == set(names)
     cycles = [Machine(on, lower(of, one)).run().cycles for one in (held, slow)]
     assert cycles[0] <= cycles[1] * 1.01
+
+
+def test_what_no_candidate_takes_held_is_mapped_without() -> None:
+    """T times itself would take one tile of T in two parts, and T is read after it, too."""
+    of = workload(
+        vector("one", "relu", "T m n", "X m n", m=8, n=8),
+        einsum("two", "U m n", "T m k", "T k n", m=8, k=8, n=8),
+        vector("three", "residual", "Y m n", "T m n", "U m n", m=8, n=8),
+    )
+    for objective in ("cycles", "energy"):
+        found = make_mapping(of, _on(4096), "best", Options(objective=objective))
+        assert_computes(of, found)
+        assert_counts(of, found, _on(4096))
 
 
 @pytest.mark.parametrize("layers", [1, 3])
