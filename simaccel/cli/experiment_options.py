@@ -15,7 +15,7 @@ from simaccel.cli.choices import DIRECTIVES, STRATEGIES
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import MAPSPACE, SearchOptions
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
+from simaccel.dataflows import COMPARED, DATAFLOWS, DEPLOYED, SEARCHING
 from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins
 
@@ -159,7 +159,8 @@ class ExperimentOptions:
             tree_constraints(self.search.constraints)
         names = require_dataflows(self._dataflows(several=several))
         options = dict(self.search.given_options())
-        ends = ("--patience", "--budget-seconds", "--within")
+        ends = ["--patience", "--budget-seconds", "--within"]
+        ends += ["--objective"] * ({*names} == {DEPLOYED})  # others take it beside `deployed`
         if ending := {option: options[option] for option in ends if option in options}:
             _refuse_unsearched(names, ending)
         if "--seed" in options and all(name in DATAFLOWS for name in names):

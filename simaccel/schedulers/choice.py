@@ -4,7 +4,8 @@ A dataflow's steps (`generators`) say how runs of consecutive operators can be m
 path of steps through the workload follows by dynamic programming (`schedule_steps`). Several paths
 then compete by a run of the whole on the machine: the cheapest by the sum of its steps and those
 with a single kind of attention, each also with tensors held between groups. A step is searched only
-if a lower bound says that the workload could gain from it.
+if a lower bound says that the workload could gain from it. Where holding gains by bounds and
+nothing else is fused, groups are searched beside held tensors alone.
 """
 
 from __future__ import annotations

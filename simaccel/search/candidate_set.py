@@ -211,10 +211,8 @@ class CandidateSet:
 
     def body(self, tree: Tree) -> Body:
         """Return the group with a tree, and the tensors kept around it, as a mapping."""
-        group, around = (
-            replace(self.group, tree=tree),
-            tuple(self._outer_keeps()) if self.families[0].around else (),
-        )
+        group = replace(self.group, tree=tree)
+        around = tuple(self._outer_keeps()) if self.families[0].around else ()
         return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
     def _outer_keeps(self) -> Iterator[Keep]:

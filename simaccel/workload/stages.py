@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from simaccel.workload.files import parse_workload
-from simaccel.workload.language.model import LayerKind, find_transformer
+from simaccel.workload.language.model import LayerKind, find_transformer, values_of_layers
 from simaccel.workload.workload import Workload
 
 STAGE_INPUT = "X"
@@ -28,8 +28,9 @@ def kinds_of_layers(workload: Workload, first: int, count: int) -> tuple[LayerKi
     """Return the kinds of ``count`` layers from ``first`` on, one period at most."""
     document = _document(workload)
     windows, dense = document.get("windows", [None]), document.get("dense", [False])
-    numbers = range(first, first + min(count, math.lcm(len(windows), len(dense))))
-    return tuple((windows[at % len(windows)], dense[at % len(dense)]) for at in numbers)
+    last = first + min(count, math.lcm(len(windows), len(dense)))
+    both = zip(values_of_layers(windows, last), values_of_layers(dense, last), strict=True)
+    return tuple(both)[first:]
 
 
 def stage_of(workload: Workload, first: int, count: int) -> Workload:
