@@ -89,7 +89,7 @@ class SeveralRuns:
 
         point = replace(base_point(first, accelerator), dataflow=dataflow, **how)
         if dry_run:
-            _forecast(title, phases, point, as_json=as_json)
+            _forecast(title, phases, point, self.tokens or 1, as_json=as_json)
             return True
         with ProgressBar("simulating", quiet=quiet) as bar:
             if self.tokens is None:
@@ -134,14 +134,18 @@ class SeveralRuns:
         return {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
 
 
-def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_json: bool) -> None:
+def _forecast(
+    title: str, phases: Mapping[str, Workload], point: Point, tokens: int, *, as_json: bool
+) -> None:
     """Estimate the searches of each phase, of a pipeline those of each stage."""
     from simaccel.cli.forecast import show_forecast
     from simaccel.report.generation import cut_line, sent_line
     from simaccel.study.forecast import forecasts
-    from simaccel.study.pipeline_plan import plan_pipeline
+    from simaccel.study.generation import settle_phases
     from simaccel.study.points import WeightedWorkload
 
+    point, plan = settle_phases(point, [*phases.values()][1:], tokens)
+    lines = [] if plan is None else [(sent_line if "" in phases else cut_line)(plan)]
     searches = [
         (", ".join(filter(None, (name, part))), forecast)
         for name, phase in phases.items()
@@ -149,9 +153,6 @@ def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_js
             replace(point, loads=(WeightedWorkload(phase),)).place_workloads()
         )
     ]
-    lines = []
-    if point.stages is not None:
-        lines = [(cut_line if "" not in phases else sent_line)(plan_pipeline(point))]
     show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 

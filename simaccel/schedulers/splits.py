@@ -57,7 +57,7 @@ class SplitCost(NamedTuple):
 
     beyond: int
     cycles: Fraction
-    macs: int
+    macs: Fraction | int
 
 
 _Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, _Found]]]
@@ -166,7 +166,7 @@ def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost
 
 
 def settle_degrees(
-    options: Options, accelerator: Accelerator, works: Sequence[tuple[ChipWork, int]]
+    options: Options, accelerator: Accelerator, works: Sequence[tuple[ChipWork, Fraction]]
 ) -> Options:
     """Return options with all degrees set: the fastest over runs of a transformer, if none is.
 
@@ -189,7 +189,7 @@ def settle_degrees(
 
 
 def _candidates_of(
-    degrees: ParallelDegrees, copies: int, works: Sequence[tuple[ChipWork, int]]
+    degrees: ParallelDegrees, copies: int, works: Sequence[tuple[ChipWork, Fraction]]
 ) -> Iterator[_Candidate[tuple[ParallelDegrees, int]]]:
     """Yield degrees, and the copies of them on all chips, if their sizes divide all workloads."""
 
@@ -203,13 +203,13 @@ def _candidates_of(
         yield _sum_costs((_least_cost(work, cuts), times) for (work, times), cuts in ways), make
 
 
-def _sum_costs(costs: Iterable[tuple[SplitCost, int]]) -> SplitCost:
+def _sum_costs(costs: Iterable[tuple[SplitCost, Fraction]]) -> SplitCost:
     """Return the cost of several workloads: the most bytes beyond a memory, all cycles and MACs."""
     each = list(costs)
     return SplitCost(
         max(cost.beyond for cost, _ in each),
         sum((times * cost.cycles for cost, times in each), Fraction()),
-        sum(times * cost.macs for cost, times in each),
+        sum((times * cost.macs for cost, times in each), Fraction()),
     )
 
 

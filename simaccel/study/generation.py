@@ -23,7 +23,7 @@ from simaccel.study.chip_share import chip_work
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
-from simaccel.study.points import WeightedWorkload, base_point
+from simaccel.study.points import Point, WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import size_faults
@@ -169,15 +169,8 @@ def generate(  # noqa: PLR0913 - options of a generation
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **sizes)
     base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
-    base = replace(base, micro_batches=micro_batches, fast_forward=fast_forward)
-    options, plan = options or Options(), None
-    if stages is None:  # caches lie as the prefill leaves them
-        phases = [(prefill, 1), *((step, tokens - 1) for step in [*decodes.values()][-1:])]
-        works = [(chip_work(phase, accelerator, dataflow), times) for phase, times in phases]
-        options = settle_degrees(options, accelerator, works)
-    else:
-        plan = plan_pipeline(replace(base, options=options))
-        options = plan.options
+    base = replace(base, options=options or Options(), micro_batches=micro_batches)
+    base, plan = settle_phases(base, [*decodes.values()], tokens)
 
     def run(at: int, workload: Workload) -> PhaseFigures:
         what = f"decode after {[*decodes][at - 1]}" if at else "prefill"
@@ -188,11 +181,11 @@ def generate(  # noqa: PLR0913 - options of a generation
 
         tell(0, 0.0)
         if stages is not None:
-            point = replace(base, loads=(WeightedWorkload(workload),), options=options)
+            point = replace(base, loads=(WeightedWorkload(workload),), fast_forward=fast_forward)
             return PhaseFigures.from_pipeline(run_pipeline(point, tell))
         how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
         return PhaseFigures.from_run(
-            simulate(workload, accelerator, dataflow, options=options, **how)
+            simulate(workload, accelerator, dataflow, options=base.options, **how)
         )
 
     first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
@@ -206,10 +199,10 @@ def generate(  # noqa: PLR0913 - options of a generation
         dataflow=dataflow,
         prefill=first,
         steps=steps,
-        decode=_sum_steps(steps),
-        spread=_spread_of_steps(steps),
+        decode=_sum_steps(steps, tokens - 1),
+        spread=_spread_of_steps(steps, tokens - 1),
         plan=plan,
-        options=options,
+        options=base.options,
     )
 
 
@@ -246,6 +239,25 @@ def planned_phases(
     return prefill, {kv_len: build(model, kv_len=kv_len, **whole) for kv_len in places}
 
 
+def settle_phases(
+    point: Point, steps: Sequence[Workload], tokens: int
+) -> tuple[Point, PipelinePlan | None]:
+    """Return the point of a prefill with degrees that are fastest over all phases, and its plan.
+
+    The last of ``steps`` counts for all. Caches lie as the prefill leaves them. There is a plan of
+    stages alone.
+    """
+    loads = (*point.loads, *(WeightedWorkload(step, tokens - 1) for step in steps[-1:]))
+    if point.stages is not None:
+        plan = plan_pipeline(replace(point, loads=loads))
+        return replace(point, options=plan.options), plan
+    works = [
+        (chip_work(load.workload, point.accelerator, point.name), Fraction(load.weight))
+        for load in loads
+    ]
+    return replace(point, options=settle_degrees(point.options, point.accelerator, works)), None
+
+
 def chosen_lengths(first: int, count: int, most: int) -> list[int]:
     """Return at most ``most`` of the lengths first, first + 1, ..., evenly spaced, with both ends.
 
@@ -275,10 +287,13 @@ def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     return total
 
 
-def _sum_steps(steps: Sequence[DecodeStep]) -> PhaseFigures:
+def _sum_steps(steps: Sequence[DecodeStep], count: int) -> PhaseFigures:
+    """Return the figures of all ``count`` steps; of a single one that was run, that many times."""
     figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
     def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
+        if len(steps) == 1:
+            return count * Fraction(take(figures[0]))
         return (
             sum_between(places, [Fraction(take(each)) for each in figures])
             if steps
@@ -300,9 +315,9 @@ def _sum_steps(steps: Sequence[DecodeStep]) -> PhaseFigures:
     )
 
 
-def _spread_of_steps(steps: Sequence[DecodeStep]) -> float | None:
+def _spread_of_steps(steps: Sequence[DecodeStep], count: int) -> float | None:
     places = [one.kv_len for one in steps]
-    if not steps or places[-1] - places[0] + 1 == len(places):
+    if len(places) == count:
         return 0.0
     if len(places) < 3:  # noqa: PLR2004 - both ends and one between
         return None

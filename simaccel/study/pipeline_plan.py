@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 
@@ -90,7 +91,8 @@ def plan_pipeline(point: Point) -> PipelinePlan:
     """Cut the workload of a point, a whole model with its batch, into stages and micro-batches.
 
     All stages have equal degrees of parallelism, by default the fastest of the dataflow
-    (`chip_work`). The default of ``micro_batches`` is the largest divisor of both stages and batch.
+    (`chip_work`) over all ``loads`` of the point by their weights; the plan is that of the first.
+    The default of ``micro_batches`` is the largest divisor of both stages and batch.
 
     Raises:
         InputError: layers, chips or the batch can't be cut so, or a mapping is given.
@@ -100,11 +102,18 @@ def plan_pipeline(point: Point) -> PipelinePlan:
     dataflow = _name_dataflow(point.dataflow)
     accelerator, group, chosen = require_stages(point)
     batch: int = workload.parameters["batch"]
-    part = parse_workload({**workload.parameters, "batch": batch // chosen})
-    whole = place_on(part, accelerator)
+    parts = [
+        parse_workload({**load.workload.parameters, "batch": batch // chosen})
+        for load in point.loads
+    ]
+    whole = place_on(parts[0], accelerator)
     phase = whole.parameters["phase"]
-    planned = _planned_stages(part, accelerator, stages)
-    works = [(chip_work(stage.workload, group, dataflow), stage.count) for stage in planned]
+    planned, *others = (_planned_stages(part, accelerator, stages) for part in parts)
+    works = [
+        (chip_work(stage.workload, group, dataflow), stage.count * Fraction(load.weight))
+        for load, each in zip(point.loads, (planned, *others), strict=True)
+        for stage in each
+    ]
     options = settle_degrees(options, group, works)
     degrees = degrees_of(group.pod, *options.degrees, copies=options.copies)
     handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count

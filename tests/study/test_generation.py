@@ -1,5 +1,6 @@
 """Generations: which steps run, how they are summed up, and what they can't be below."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ from simaccel.run.memories import (
     roofline_cycles,
 )
 from simaccel.schedulers import Options
-from simaccel.study.generation import chosen_lengths, generate, sum_between
+from simaccel.study.generation import Generation, chosen_lengths, generate, sum_between
 from simaccel.study.pipeline import PipelineRun
 from simaccel.workload import transformer
 from tests.refusals import faults_of
@@ -161,6 +162,33 @@ def test_degrees_of_a_generation_are_fastest_over_all_its_phases() -> None:
     ways = [cycles(Options(tensor_parallel=n)) for n in (1, 2, 4)]
     assert cycles(None) <= 1.05 * min(ways)
     assert max(ways) > 1.5 * min(ways)
+
+
+def test_degrees_of_a_pipelined_generation_are_fastest_over_all_its_phases() -> None:
+    """A prefill alone is faster by sequences, 64 steps that read all weights by halves of them."""
+    wide = replace(SMALL, hidden=1024, ff_size=4096, layers=2)
+    pod = small_pod(4, "topology=switch", "hop_cycles=0", "bytes_per_second=8 GB/s")
+
+    def found(tokens: int, tensor: int | None = None) -> Generation:
+        how: dict[str, Any] = {"prompt": 256, "batch": 4, "lengths": 1, "stages": 2}
+        options = Options(tensor_parallel=tensor)
+        return generate(wide, pod, "strips", tokens=tokens, **how, options=options)
+
+    data, tensor = found(65, 1), found(65, 2)
+    assert data.prefill.cycles < tensor.prefill.cycles
+    assert data.decode.cycles > 1.5 * tensor.decode.cycles
+    assert found(1).prefill.cycles == data.prefill.cycles
+    assert found(65).decode.cycles == tensor.decode.cycles
+
+
+def test_one_simulated_step_stands_for_all() -> None:
+    """MACs grow evenly with the cache, so 7 times those of the middle step are those of all 7."""
+    how: dict[str, Any] = {"tokens": 8, "prompt": 8}
+    one, each = (generate(SMALL, EDGE, "strips", **how, lengths=n) for n in (1, 7))
+    assert (len(one.steps), len(each.steps)) == (1, 7)
+    assert one.decode.macs == each.decode.macs == sum(step.figures.macs for step in each.steps)
+    assert one.token_seconds == EDGE.seconds(one.steps[0].figures.cycles)
+    assert (one.spread, each.spread) == (None, 0.0)
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:
