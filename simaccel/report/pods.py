@@ -27,6 +27,7 @@ from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload import Workload
+from simaccel.workload.language.experts import ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         return
     yield f"{where}, {_exchanges_text(result)}"
     yield _cuts_text(result)
+    yield from _padded_lines(result.workload)
     yield from _copies_lines(result)
     places = result.pod.places
     for place in places:
@@ -88,6 +90,19 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         yield (
             f"{what} {seconds_text(figures['seconds'] or 0)}, {rate:,.4g} tokens/s of all chips, "
             f"{each:,.4g} of each, {figure_text(figures['energy_per_token_pj'], 'pJ')} per token"
+        )
+
+
+def _padded_lines(workload: Workload) -> Iterator[str]:
+    """Return a line if chips that share experts don't divide them."""
+    if (ways := ways_of(workload.parameters.get("experts", ""))) > 1:
+        routers = (one for one in workload.operators if one.name.endswith("router"))
+        experts = next(routers).ranks["x"]
+        if experts % ways == 0:
+            return
+        yield (
+            f"{experts} experts over {ways} groups of chips: this one holds "
+            f"{-(-experts // ways)}, the most"
         )
 
 
