@@ -278,9 +278,7 @@ def _two_box_faults(workload: Workload) -> list[Fault]:
     return faults
 
 
-def _box_faults(
-    workload: Workload, whole: Mapping[str, tuple[tuple[int, ...], str]]
-) -> list[Fault]:
+def _box_faults(workload: Workload, whole: Mapping[str, _Shape]) -> list[Fault]:
     """Return faults of boxes that exceed their tensor, or that overlap if both are written."""
     faults: list[Fault] = []
     written: dict[str, list[tuple[tuple[slice, ...], str, tuple[int, ...]]]] = {}
