@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -347,10 +349,7 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not own_places or shared_entries(family, path) > min(cutting):
         return FALSE
-    found = own_places[0] >= 0
-    for place in own_places[1:]:
-        found = found | (place >= 0)
-    return found
+    return reduce(or_, (place >= 0 for place in own_places))
 
 
 def shared_entries(family: Family, path: TreePath) -> int:
