@@ -117,9 +117,8 @@ def gemm(place: NodePlace) -> AccountEntry:
     second = _SECOND.get(place.node.op_type, 1)
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, turned=turned[1])
-    operands = [(place.shaped_input(0), "km" if turned[0] else "mk")]
-    operands.append((factor.given, "nk" if turned[1] else "kn"))
-    if why := name_unequal(operands):
+    rows, own = "km" if turned[0] else "mk", "nk" if turned[1] else "kn"
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.given, own)]):
         return place.pass_node("not taken", why, None)
     made = layers.product(
         place.building, place.name, place.shaped_input(0), factor, turned=turned[0]
