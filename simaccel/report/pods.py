@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.dataflows import DEPLOYED
+from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
@@ -70,8 +71,10 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     sides = sorted({size for size in sizes if size > 1 and not chips.links.closes(size)})
     is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
     where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
-    if (order := result.pod.order) in chips.orders[1:]:
-        where += f", counted along {' then '.join(str(chips.shape[at]) for at in order[::-1])}"
+    if (numbering := result.pod.numbering) in chips.numberings()[1:]:
+        where += f", counted along {' then '.join(str(size) for _, size in numbering[::-1])}"
+    elif blocks := list(_blocks(numbering, len(chips.shape))):
+        where += f", counted in blocks of {', then '.join(blocks)}"
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
@@ -104,6 +107,17 @@ def _padded_lines(workload: Workload) -> Iterator[str]:
             f"{experts} experts over {ways} groups of chips: this one holds "
             f"{-(-experts // ways)}, the most"
         )
+
+
+def _blocks(numbering: Numbering, dimensions: int) -> Iterator[str]:
+    """Yield the shapes of the blocks whose chips follow one another, the smallest first."""
+    sides, counted = [1] * dimensions, set[int]()
+    for number, size in reversed(numbering):
+        if number in counted:
+            yield " x ".join(map(str, sides))
+            counted.clear()
+        counted.add(number)
+        sides[number] *= size
 
 
 def _copies_lines(result: ExperimentResult) -> Iterator[str]:
