@@ -16,6 +16,7 @@ from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
 from simaccel.trace.track import ChainTrack, measure_tracks
 from simaccel.workload import Workload
+from simaccel.workload.names import tensor_of
 
 Shares = npt.NDArray[np.float64]
 
@@ -176,12 +177,15 @@ def bytes_by_resource(
     names, alone = accelerator.every_backing, {"dram": moved["dram_read"] + moved["dram_write"]}
     if len(names) == 1:
         return moved | alone
-    kinds, backing = workload().tensors, dict.fromkeys(names, 0)
+    known, backing = workload().tensors, dict.fromkeys(names, 0)
     for tensors in bytes_of["dram"].values():
-        for tensor, n_bytes in tensors.items():
-            backing[accelerator.memory(kinds[tensor].kind)] += n_bytes
+        for name, n_bytes in tensors.items():
+            tensor = known.get(tensor_of(name))  # what chips exchange is none of them
+            kind = "intermediate" if tensor is None else tensor.kind
+            backing[accelerator.memory(kind)] += n_bytes
     if SHARED in backing:
-        backing[SHARED] = sum(sum(tensors.values()) for tensors in bytes_of[SHARED].values())
+        ways = bytes_of.get(SHARED, {}).values()
+        backing[SHARED] = sum(sum(tensors.values()) for tensors in ways)
     return moved | backing
 
 

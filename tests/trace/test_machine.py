@@ -10,13 +10,15 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
+from simaccel.schedulers import Options
 from simaccel.study.documents import accelerator_document
 from simaccel.study.experiment import moved_tree
 from simaccel.study.recording import record
 from simaccel.trace import TraceHeader, TraceReader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
-from simaccel.workload import ModelDimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm, transformer
 from tests.program.programs import FlatTiles, case, flat_group, gemm_case
+from tests.small_pods import SMALL
 
 ACCELERATOR = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 
@@ -58,6 +60,19 @@ def test_without_figures_a_cycle_of_service_moves_what_one_channel_can(
     assert found.bytes_per_cycle["dram"] == 8
     assert np.array_equal(found.moved[0], found.served[0] * 8 // channels)
     assert (found.moved[0] >= exact).all()  # the last cycle of a request may move less
+
+
+def test_sums_that_chips_exchange_are_bytes_of_the_dram(tmp_path: Path) -> None:
+    """They are no tensors of the workload; `tpu_v5e` has a memory beside the DRAM."""
+    pod = load_accelerator("tpu_v5e", ["chips=2"])
+    step = transformer(SMALL, phase="decode", kv_len=8, scope="model")
+    options = Options(tensor_parallel=2)
+    moved = record(tmp_path / "t.h5", step, pod, "deployed", options=options).run.moved
+    assert {"F.sum", "Y.sum"} <= {name for level, name in moved if level == "dram_write"}
+    with TraceReader.open(tmp_path / "t.h5") as trace:
+        series = trace.bandwidth(bins=5)
+    on_dram = sum(n for (level, _), n in moved.items() if level in {"dram_read", "dram_write"})
+    assert series.moved[series.channels.index("dram")].sum() == on_dram
 
 
 @pytest.fixture(params=[_gemm, _attention])
