@@ -111,9 +111,13 @@ class BlockFills:
         Its results leave and are stored to memory.
         """
         *_, path = paths = self.units.family.paths
-        output = self.units.family.space.bound_operator(path.leaf.operator).output
         is_after = path.leaf.unit == ARRAY or all(other.leaf.unit == SFU for other in paths)
-        if not is_after or output.name not in self.units.family.space.escapes:
+        return self.drain_after(path) if is_after else ints(0)
+
+    def drain_after(self, path: TreePath) -> Ints:
+        """Return the cycles after the last command of a path until its results are stored."""
+        output = self.units.family.space.bound_operator(path.leaf.operator).output
+        if output.name not in self.units.family.space.escapes:
             return ints(0)
         every, tile = self._sizes, self.units.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
@@ -130,13 +134,17 @@ class BlockFills:
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
         return ints(0)
 
-    def last_block_cycles(self, path: TreePath) -> Ints | None:
-        """Return the cycles of the last block of a path on its unit; None if it isn't known."""
+    def block_cycles(self, path: TreePath, *, last: bool = True) -> Ints | None:
+        """Return the cycles of a path's last block, or its first one, on its unit.
+
+        None if they aren't known.
+        """
         if any(isinstance(entry, FamilyCut | Spread) for entry in path.entries):
             return None
         space = self.units.family.space
         op, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
-        sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
+        of_block = _last_sizes if last else _first_sizes
+        sizes = self.units.widen_sizes(of_block(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
             return select_figures(self.units.stationarity_index(path), options)["cycles"]

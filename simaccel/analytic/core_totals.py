@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from simaccel.analytic.evaluation import (
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, maximum
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core
+from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core, without_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
@@ -99,7 +98,7 @@ def _totals(
     for share in shares(cut):
         piece = family(share.sizes)
         reads: dict[str, CoreSets] = {}
-        if cut.spreads and accelerator.cores.noc.multicast:
+        if accelerator.cores.noc.multicast:
             moving = _moving(piece.space).items()
             reads = {name: share.readers(cut.spreads, ranks) for name, ranks in moving}
         yield CoreTotals(share.cores, evaluate(piece, accelerator), reads)
@@ -146,8 +145,8 @@ class GroupTotals:
     @cached_property
     def moved(self) -> dict[Level, Ints]:
         """Bytes by level and tensor."""
-        moved = dict(self.every[0].totals.counts.moved) if self._is_one else {}
-        for share in () if self._is_one else self.every:
+        moved: dict[Level, Ints] = {}
+        for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
                 more = len(share.readers(level, name)) * ints(n_bytes)
                 moved[level, name] = moved.get((level, name), ints(0)) + more
@@ -200,29 +199,25 @@ class GroupTotals:
         """Bytes from and to memories outside of the cores."""
         return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ints(0))
 
-    @property
-    def _is_one(self) -> bool:
-        """Whether a single core does all of it, whose counts are then the sums."""
-        return len(self.every) == len(self.every[0].cores) == 1
-
     @cached_property
     def _shared(self) -> dict[str, Ints]:
         """The work in cycles of the memories, which all cores share."""
-        first = self.every[0].totals
-        if self._is_one:
-            return {name: first.resources[name] for name in self.accelerator.every_backing}
-        return memory_work(self.accelerator, first.units.family.space.workload, self.moved)
+        workload = self.every[0].totals.units.family.space.workload
+        return memory_work(self.accelerator, workload, self.moved)
 
     @cached_property
     def resources(self) -> dict[str, int]:
         """The work of each resource in cycles, for a single mapping."""
-        first, shared = self.every[0].cores[0], {**self._shared, **self.links}
-        work = Counter({on_chip(first, name): 0 for name in self.every[0].totals.resources})
+        work: Counter[str] = Counter()
         for share in self.every:
-            own = ((name, n) for name, n in share.totals.resources.items() if name not in shared)
-            for (name, cycles), core in product(own, share.cores):
-                work[on_core(core, name)] += int(cycles)
-        return {**work, **{on_chip(first, name): int(n) for name, n in shared.items()}}
+            for name, cycles in share.totals.resources.items():
+                for core in share.cores:
+                    work[on_core(core, name)] += int(cycles)
+        own = {name: n for name, n in work.items() if without_core(name) not in self._shared}
+        first = self.every[0].cores[0]
+        order = dict.fromkeys((on_chip(first, n) for n in self.every[0].totals.resources), 0)
+        shared = {**self._shared, **self.links}
+        return {**order, **own, **{on_chip(first, name): int(n) for name, n in shared.items()}}
 
     @cached_property
     def bound(self) -> Ints:
@@ -268,7 +263,7 @@ class GroupTotals:
     def bound_terms(self) -> dict[str, int]:
         """The bound of a single mapping by term: core 0's longest path, or the busiest resource."""
         first, work = self.every[0].totals, self.resources
-        ways = (first.path, first.after_loads, first.pipelined)
+        ways = (first.path, first.after_loads, first.fork)
         alone = max(
             ({n: int(c) for n, c in way.items() if int(c)} for way in ways),
             key=lambda way: sum(way.values()),

@@ -19,8 +19,8 @@ from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import count, count_tiles
 from simaccel.analytic.family import Bools, Family, Ints, choose, ints, maximum
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
+from simaccel.analytic.fork_bound import fork_bound
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
-from simaccel.analytic.pipelined_fork import pipelined_bound
 from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
@@ -123,9 +123,9 @@ class FamilyTotals:
         return after_loads(self._fills, self.counts)
 
     @cached_property
-    def pipelined(self) -> Terms:
-        """The cycles of array and SFU in a pipelined fork, by term (`pipelined_bound`)."""
-        return pipelined_bound(self._fills, self.counts)
+    def fork(self) -> Terms:
+        """The cycles of array and SFU in a fork, by term (`fork_bound`)."""
+        return fork_bound(self._fills, self.counts)
 
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until the first command has the tensors ``late``."""
@@ -134,7 +134,7 @@ class FamilyTotals:
     def bound(self) -> Ints:
         """Return the lower bound: the start, plus the busiest resource or the longest path."""
         longest = self.resource_bound()
-        for way in (self.path, self.after_loads, self.pipelined):
+        for way in (self.path, self.after_loads, self.fork):
             longest = maximum(longest, sum(way.values(), start=ints(0)))
         return ints(longest) + self.start_cycles
 

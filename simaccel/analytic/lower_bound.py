@@ -158,7 +158,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
         if accelerator.memory(tensors[tensor_of(name)].lives) == "dram":
             series.add(loads[name], ints(0), ints(1))
     *_, last = (path for path in paths if path.leaf.unit == unit)
-    block = fills.last_block_cycles(last)
+    block = fills.block_cycles(last)
     if block is None:
         return {}
     latency = accelerator.dram.latency_cycles + accelerator.cores.latency_cycles(0)
@@ -205,32 +205,35 @@ def _turns(
 ) -> list[tuple[str, Bools]]:
     """Return the vector operators that share a tile with the array's only operator.
 
-    Each with the candidates for which the two take turns: both use the iteration's tile, and with
-    one slot neither begins the next iteration before the other has ended.
+    Each with the candidates for which the two take turns.
     """
     arrays = [path for path in paths if path.leaf.unit == ARRAY]
-    has_parts = any(isinstance(node, FamilyCut) for node in outside)
-    if len(arrays) != 1 or family.space.derived or has_parts:
+    if len(arrays) != 1 or any(isinstance(node, FamilyCut) for node in outside):
         return []
+    vectors = [path for path in paths if path.leaf.unit == SFU]
+    return [(path.leaf.operator, share_slot(family, arrays[0], path)) for path in vectors]
+
+
+def share_slot(family: Family, earlier: TreePath, later: TreePath) -> Bools:
+    """Return where ``later`` begins an iteration around a fork after ``earlier`` has ended the one before.
+
+    Both use the iteration's tile, and it has one slot. A vector operator with loops of its own may
+    begin before it has room for its output.
+    """
+    *outside, _ = family.branch
+    if family.space.derived:
+        return FALSE
     cut = {rank for node in outside if isinstance(node, FamilyLoops) for rank in node.ranks}
     last = max((at for at, node in enumerate(outside) if not isinstance(node, Keep)), default=-1)
-    shared = [node for node in outside[last + 1 :] if is_kept(node)]
-    read, turns = _used_tensors(family, arrays[0]), []
-    for path in paths:
-        if path.leaf.unit != SFU:
-            continue
-        op, used = family.space.bound_operator(path.leaf.operator), _used_tensors(family, path)
-        is_single = FALSE
-        for keep in shared:
-            if keep.tensor not in read or keep.tensor not in used:
-                continue
+    before, used, is_single = _used_tensors(family, earlier), _used_tensors(family, later), FALSE
+    own = later.entries[len(outside) :]
+    whole = later.leaf.unit == ARRAY or not any(isinstance(entry, FamilyLoops) for entry in own)
+    for keep in (node for node in outside[last + 1 :] if is_kept(node)):
+        if keep.tensor in before and keep.tensor in used:
             view, is_read = used[keep.tensor]
-            own = path.entries[len(outside) :]
-            whole = not any(isinstance(entry, FamilyLoops) for entry in own)
             if cut <= view.names and (is_read or whole):
                 is_single = is_single | (keep.slots == 1)
-        turns.append((op.name, is_single))
-    return turns
+    return is_single
 
 
 def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:

@@ -1,6 +1,7 @@
 """No run of a mapping is below its lower bound, on any machine; work and bytes are as counted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -8,6 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from simaccel.analytic.family import ints, take, tree_of
+from simaccel.mapping.tree import Keep, rewrite
+from simaccel.schedulers.chains import chain_family, chain_of
+from simaccel.search.judge import mapping_of
 from simaccel.workload import Operator
 from tests.agreement import assert_bounded
 from tests.drawn_machines import example_machine, executes, machines
@@ -65,6 +70,41 @@ def test_no_run_of_products_with_epilogues_is_below_its_bound(seed: int) -> None
     assume(executes(example_machine(one), of, one))
     for on in islice(machines(of, one, example_machine(one), seed), 4):
         assert_bounded(of, one, on)
+
+
+@given(_SEEDS)
+@settings(max_examples=24 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+def test_no_run_of_operators_with_shared_rows_is_below_its_bound(seed: int) -> None:
+    """Parts of a feed-forward block in one fork, with loops and one to three slots for each."""
+    draw = Random(seed)  # noqa: S311 - reproducible, not secret
+    m, d, f = (draw.randint(1, 12) for _ in range(3))
+    block = workload(
+        vector("norm", "layer_norm", "N m d", "X m d", axis="d", m=m, d=d),
+        einsum("gate", "G m f", "N m d", "Wg d f", m=m, d=d, f=f),
+        einsum("up", "U m f", "N m d", "Wu d f", m=m, d=d, f=f),
+        vector("silu", "silu", "S m f", "G m f", m=m, f=f),
+        vector("product", "product", "P m f", "S m f", "U m f", m=m, f=f),
+        einsum("down", "D m d", "P m f", "Wd f d", m=m, d=d, f=f),
+        vector("add", "residual", "Y m d", "D m d", "X m d", m=m, d=d),
+    )
+    names = [operator.name for operator in block.operators]
+    start = draw.randrange(len(names) - 1)
+    names = names[start : start + draw.randint(2, 5)]
+    of = block.select_operators(names)
+    chain = chain_of(of, names)
+    assume(chain is not None)
+    assert chain is not None
+    family = chain_family(chain, example_machine(mapping_of(of, "", ())))
+    one = take(family, tuple(ints(draw.randrange(side)) for side in family.shape))
+    tree = rewrite(
+        tree_of(one),
+        lambda node: replace(node, slots=draw.randint(1, 3)) if isinstance(node, Keep) else node,
+    )
+    case = mapping_of(of, "", (replace(chain.group, tree=tree),))
+    on = example_machine(case)
+    assume(executes(on, of, case))
+    for other in islice(machines(of, case, on, seed), 4):
+        assert_bounded(of, case, other)
 
 
 @pytest.mark.parametrize("name", CASES)

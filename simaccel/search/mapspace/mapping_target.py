@@ -51,11 +51,10 @@ def score(
     Cycles are those of the busiest resource. ``buffer_bytes``: of the tiles, if the counts don't
     have them.
     """
-    bound = totals.resource_bound()
-    cycles = np.asarray(bound, dtype=np.float64)
-    energy = np.asarray(sum(totals.energy_pj(bound).values()))
+    cycles = totals.resource_bound()
+    energy = np.asarray(sum(totals.energy_pj(cycles).values()))
     if objective == "cycles":
-        return cycles, energy
+        return cycles.astype(np.float64), energy
     if objective == "energy":
         value = energy
     elif objective == "dram-bytes":
@@ -64,7 +63,7 @@ def score(
         value = totals.buffer_bytes() if buffer_bytes is None else buffer_bytes
     else:
         value = energy * cycles
-    return np.asarray(value, dtype=np.float64), cycles
+    return value.astype(np.float64), cycles.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
