@@ -131,7 +131,7 @@ def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
     """Yield faults of a dataset's place, type and size; ``n_bytes`` is the size of the file."""
     kind, n_dimensions = PARTS[name].kind, PARTS[name].dimensions
     plist = part.id.get_create_plist()
-    if part.is_virtual or plist.get_external_count():
+    if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
         yield "lies in another file"
         return
     if not _is_of(part.dtype, kind):

@@ -89,7 +89,7 @@ def test_a_sample_of_a_tile_that_is_too_large_is_refused() -> None:
 def test_random_trees_are_right_in_any_sample() -> None:
     """Of all iterations as many elements are compared as the whole check compares."""
     cases = parts = 0
-    for seed in seeds(24):
+    for seed in seeds(12):
         draw = draw_held if seed % 3 == 0 else draw_case
         case = draw(seed, spatial=seed % 2 == 0)
         if case is None:
@@ -102,8 +102,8 @@ def test_random_trees_are_right_in_any_sample() -> None:
         part = check_sample(case.of, case.mapping, program, seed)
         cases += 1
         parts += sum(one.compared for one in part) < sum(whole)
-    assert cases > 12
-    assert parts > 2
+    assert cases > 6
+    assert parts > 1
 
 
 @cache

@@ -17,6 +17,7 @@ from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.hugging_face.families import FAMILIES
 from simaccel.importers.workloads import load_workload
 from simaccel.workload import Transformer, transformer
+from tests.draws import DRAWS
 from tests.refusals import faults_of
 
 MODELS: Final[dict[str, Any]] = parse_document(
@@ -272,7 +273,7 @@ KEYS: tuple[str, ...] = (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=24 * DRAWS)
 @given(
     family=st.sampled_from([*FAMILIES, "new"]),
     wrong=st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),

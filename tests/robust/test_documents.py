@@ -10,15 +10,15 @@ import yaml
 from click.testing import CliRunner
 
 from simaccel.cli import main
-from tests.draws import DRAWS
+from tests.draws import DRAWS, SEED
 from tests.robust.mutate import mutants
 
 Attempt = Callable[..., str]
 
 REPOSITORY = Path(__file__).parents[2]
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-SHARE = 4 if DRAWS > 1 else 8
-"""One in so many mutants is tried, always the same ones."""
+SHARE = 4 if DRAWS > 1 else 16
+"""One in so many mutants is tried, for each SIMACCEL_SEED others."""
 GEMM = ("--workload", "gemm", "--shape", "M=9,K=7,N=5")
 WORKLOADS: dict[str, dict[str, Any]] = {
     "gemm": {"kind": "gemm", "shape": {"M": 9, "K": 7, "N": 5, "B": 2}, "bytes_per_element": 2},
@@ -82,7 +82,7 @@ def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int,
     """Try some of a document's mutants; give how many were tried and how many refused."""
     tried = refused = 0
     Path("mine.yaml").touch()
-    for place, mutant in islice(mutants(document), 0, None, SHARE):
+    for place, mutant in islice(mutants(document), SEED % SHARE, None, SHARE):
         Path("mine.yaml").write_text(yaml.dump(mutant, Dumper=DUMPER), encoding="utf-8")
         said = attempt(*line)
         assert (
@@ -96,14 +96,14 @@ def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int,
 def test_accelerators(attempt: Attempt, name: str) -> None:
     document = yaml.safe_load((REPOSITORY / "hwconfigs" / f"{name}.yaml").read_text())
     tried, refused = _try_all(document, attempt, ("hw", "show", "mine.yaml", "--json"))
-    assert tried > 50
+    assert tried > 25
     assert refused > 0.8 * tried
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(attempt: Attempt, name: str) -> None:
     tried, refused = _try_all(WORKLOADS[name], attempt, ("workload", "show", "mine.yaml", "--json"))
-    assert tried > 12
+    assert tried > 6
     assert refused > 0.5 * tried
 
 
@@ -120,7 +120,7 @@ def test_mappings(attempt: Attempt, options: tuple[str, ...]) -> None:
     tried, refused = _try_all(
         document, attempt, ("estimate", *options, "--mapping", "mine.yaml", "--json")
     )
-    assert tried > 20
+    assert tried > 10
     assert refused > 0.6 * tried
 
 
@@ -173,7 +173,7 @@ OPTIONS = {
 def test_options_in_pairs(attempt: Attempt) -> None:
     flat = [(option, value) for option, values in OPTIONS.items() for value in values]
     tried = 0
-    for one, other in islice(combinations(flat, 2), 0, None, SHARE):
+    for one, other in islice(combinations(flat, 2), SEED % SHARE, None, SHARE):
         assert attempt("estimate", "--hw", "toy", "--workload", "bert", *one, *other)
         tried += 1
-    assert tried > 100
+    assert tried > 50

@@ -1,7 +1,10 @@
 """Traces that are cut, flipped, retyped, resized or lead to other files: refused, or as before."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -160,6 +163,16 @@ def test_a_part_that_is_no_part_of_a_trace_is_refused(bad: Path, how: str) -> No
         assert said.startswith(f"{bad}: damaged: ")
         assert name in said
         assert ELSEWHERE not in said
+
+
+def test_a_process_that_refuses_ends_with_2(bad: Path) -> None:
+    """What HDF5 does at the end of a process must not end it otherwise."""
+    _replace(bad, "events/served", _virtual)
+    environment = os.environ | {"PYTHONPATH": str(TRACES.parent)}
+    line = [sys.executable, "-m", "simaccel", "trace", "info", str(bad)]
+    done = subprocess.run(line, env=environment, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {bad}: damaged: events/served lies in another file; ")
 
 
 def test_a_group_that_is_a_link_is_refused(bad: Path, tmp_path: Path) -> None:

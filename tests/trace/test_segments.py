@@ -161,7 +161,7 @@ def test_long_runs_are_looked_into_without_unrolling(tmp_path: Path) -> None:
         assert stall.cycles == trace.totals["array"].stalls["dram_bandwidth"]
         with pytest.raises(TraceError, match=r"20,000,002,030,000,007 rows in cycles 0 to "):
             trace.events()
-        assert len(trace.events(0, 5 * 10**6, "array")) == 2 * 10**6
+        assert len(trace.events(0, 5 * 10**5, "array")) == 2 * 10**5
     assert time.process_time() - started < 5
 
 
