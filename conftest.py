@@ -13,13 +13,13 @@ import signal
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Final
 
 import pytest
+from _pytest import runner
 from hypothesis import core, settings
 from hypothesis.internal.conjecture import providers
 
@@ -102,16 +102,28 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
     raise TimeoutError(f"the test took more than {TEST_SECONDS} seconds")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
+def _call(item: pytest.Item, next_item: pytest.Item | None) -> object:
+    return runner.pytest_runtest_protocol(item, next_item)
+
+
+_call_with_room = FunctionType(_call.__code__.replace(co_stacksize=2**16), globals())
+"""Python 3.11 keeps frames in chunks of 16 KiB, and frees the last one when its frames return.
+
+Where a loop's calls cross from one chunk to the next, each asks the system for memory: a test takes
+up to twice as long, by how deep it is called. This frame gets a chunk with room for all in it.
+"""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
     """Fail a test that takes too long; end its process if it goes on, say in a call of C."""
     if not hasattr(signal, "setitimer") or threading.current_thread().name != "MainThread":
-        return (yield)
+        return _call_with_room(item, nextitem)
     signal.signal(signal.SIGALRM, _too_long)
     signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
     faulthandler.dump_traceback_later(TEST_SECONDS + 10, exit=True)
     try:
-        return (yield)
+        return _call_with_room(item, nextitem)
     finally:
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)

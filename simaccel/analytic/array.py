@@ -54,7 +54,7 @@ class FoldFigures:
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
         """Return the sum of figures, each times its count; counts are arrays over candidates."""
-        ndim = max(max(count.ndim, one.figures.ndim - 1) for count, one in parts)
+        ndim = max(max(np.ndim(count), one.figures.ndim - 1) for count, one in parts)
         each = [count * _add_axes(one.figures, ndim) for count, one in parts]
         return cls(sum(each[1:], start=each[0]))
 
@@ -125,7 +125,7 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
             add(n_strips * full, side, cols, sums=accumulate)
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
     work = _FoldWork(accelerator, grid, stationarity, widths)
-    every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
+    every = np.broadcast_shapes(*(np.shape(length) for length in (*shape, side, across)))
     if grid.gang is None:
         return FoldFigures(g * _sum_folds(work, kinds, every))
     at_once = grid.gang.products
@@ -278,7 +278,7 @@ def _group_kinds(kinds: Sequence[_EqualFolds], shape: tuple[int, ...]) -> list[_
 
 def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
     """Return arrays stacked along a first axis, broadcast; faster than ``np.stack``."""
-    shape = np.broadcast_shapes(*{array.shape for array in arrays})
+    shape = np.broadcast_shapes(*map(np.shape, arrays))
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
         found[at] = array

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from simaccel.analytic.evaluation import (
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, maximum
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core, without_core
+from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
@@ -98,7 +99,7 @@ def _totals(
     for share in shares(cut):
         piece = family(share.sizes)
         reads: dict[str, CoreSets] = {}
-        if accelerator.cores.noc.multicast:
+        if cut.spreads and accelerator.cores.noc.multicast:
             moving = _moving(piece.space).items()
             reads = {name: share.readers(cut.spreads, ranks) for name, ranks in moving}
         yield CoreTotals(share.cores, evaluate(piece, accelerator), reads)
@@ -145,8 +146,8 @@ class GroupTotals:
     @cached_property
     def moved(self) -> dict[Level, Ints]:
         """Bytes by level and tensor."""
-        moved: dict[Level, Ints] = {}
-        for share in self.every:
+        moved = dict(self.every[0].totals.counts.moved) if self._is_one else {}
+        for share in () if self._is_one else self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
                 more = len(share.readers(level, name)) * ints(n_bytes)
                 moved[level, name] = moved.get((level, name), ints(0)) + more
@@ -199,25 +200,29 @@ class GroupTotals:
         """Bytes from and to memories outside of the cores."""
         return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ints(0))
 
+    @property
+    def _is_one(self) -> bool:
+        """Whether a single core does all of it, whose counts are then the sums."""
+        return len(self.every) == len(self.every[0].cores) == 1
+
     @cached_property
     def _shared(self) -> dict[str, Ints]:
         """The work in cycles of the memories, which all cores share."""
-        workload = self.every[0].totals.units.family.space.workload
-        return memory_work(self.accelerator, workload, self.moved)
+        first = self.every[0].totals
+        if self._is_one:
+            return {name: first.resources[name] for name in self.accelerator.every_backing}
+        return memory_work(self.accelerator, first.units.family.space.workload, self.moved)
 
     @cached_property
     def resources(self) -> dict[str, int]:
         """The work of each resource in cycles, for a single mapping."""
-        work: Counter[str] = Counter()
+        first, shared = self.every[0].cores[0], {**self._shared, **self.links}
+        work = Counter({on_chip(first, name): 0 for name in self.every[0].totals.resources})
         for share in self.every:
-            for name, cycles in share.totals.resources.items():
-                for core in share.cores:
-                    work[on_core(core, name)] += int(cycles)
-        own = {name: n for name, n in work.items() if without_core(name) not in self._shared}
-        first = self.every[0].cores[0]
-        order = dict.fromkeys((on_chip(first, n) for n in self.every[0].totals.resources), 0)
-        shared = {**self._shared, **self.links}
-        return {**order, **own, **{on_chip(first, name): int(n) for name, n in shared.items()}}
+            own = ((name, n) for name, n in share.totals.resources.items() if name not in shared)
+            for (name, cycles), core in product(own, share.cores):
+                work[on_core(core, name)] += int(cycles)
+        return {**work, **{on_chip(first, name): int(n) for name, n in shared.items()}}
 
     @cached_property
     def bound(self) -> Ints:

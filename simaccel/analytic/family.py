@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,21 +34,17 @@ from simaccel.mapping.tree import (
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-FALSE: Bools = np.zeros(1, dtype=np.bool_)[0]
-"""A scalar, as `ints` makes them of numbers."""
-TRUE: Bools = np.ones(1, dtype=np.bool_)[0]
+FALSE: Bools = False  # type: ignore[assignment]
+"""Plain, as comparisons of single numbers are."""
+TRUE: Bools = True  # type: ignore[assignment]
 
 
 def ints(value: object) -> Ints:
-    """Return an array as 64-bit integers, a single number as a scalar of numpy.
-
-    Arithmetic on a scalar takes a fortieth of that on an array without axes.
-    """
+    """Return an array as 64-bit integers, a single number as a plain one."""
     found: Any = value
-    if type(value) is int:  # most are, and an array takes four times as long
-        found = np.int64(value)
-    elif type(value) is not np.int64:
-        found = np.asarray(value, dtype=np.int64)[()]
+    if type(value) is not int:  # most are
+        found = np.asarray(value, dtype=np.int64)
+        found = found if found.ndim else int(found)
     return found  # type: ignore[no-any-return]
 
 
@@ -108,10 +104,10 @@ class Family:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the candidates' axes."""
-        found = [array.shape for array in self.held.values()]
+        found = [np.shape(array) for array in self.held.values()]
 
         def note(array: Ints) -> Ints:
-            found.append(array.shape)
+            found.append(np.shape(array))
             return array
 
         _map_branch(self.branch, note)
@@ -196,13 +192,12 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
     first = [np.zeros_like(place) for place in places]
 
     def take_array(array: Ints) -> Ints:
-        if array.ndim == 0:
+        if not isinstance(array, np.ndarray):
             return array
         if not array.ndim == len(shape) == len(places):
-            return np.broadcast_to(array, shape)[which]
+            return ints(np.broadcast_to(array, shape)[which])
         sides = zip(array.shape, places, first, strict=True)
-        taken: Ints = array[tuple(place if size > 1 else zero for size, place, zero in sides)]
-        return taken
+        return ints(array[tuple(place if size > 1 else zero for size, place, zero in sides)])
 
     return with_arrays(family, take_array)
 
@@ -276,19 +271,7 @@ def _cuts_of(node: FamilyLoops | Spread[Ints], sizes: dict[str, int]) -> Iterato
 
 Numbers = npt.NDArray[Any]
 """An array, or a plain number."""
-_Numbers = TypeVar("_Numbers", bound=Numbers)
-_ARRAYS = (np.ndarray, np.generic)
 _BOOL = np.dtype(np.bool_)
-
-
-def plain(array: _Numbers) -> _Numbers:
-    """Return a plain number for an array without axes; others unchanged."""
-    kind: object = type(array)
-    if kind is int or kind is bool:  # most are, and isinstance takes longer
-        return array
-    if isinstance(array, _ARRAYS) and not array.ndim:
-        return array.item()  # type: ignore[no-any-return]
-    return array
 
 
 def identity(array: Numbers) -> int:
@@ -313,29 +296,24 @@ def all_true(where: Numbers) -> bool:
 
 
 def maximum(one: Numbers | float, other: Numbers | float) -> Numbers:
-    """Return the larger of each pair; of two scalars 20 times as fast as ``np.maximum``."""
+    """Return the larger of each pair; of two numbers 20 times as fast as ``np.maximum``."""
     if type(one) is np.ndarray or type(other) is np.ndarray:
         return np.maximum(one, other)
-    return _scalar(max(one, other))
+    return max(one, other)  # type: ignore[arg-type]
 
 
 def minimum(one: Numbers | float, other: Numbers | float) -> Numbers:
-    """Return the smaller of each pair; of two scalars 20 times as fast as ``np.minimum``."""
+    """Return the smaller of each pair; of two numbers 20 times as fast as ``np.minimum``."""
     if type(one) is np.ndarray or type(other) is np.ndarray:
         return np.minimum(one, other)
-    return _scalar(min(one, other))
+    return min(one, other)  # type: ignore[arg-type]
 
 
 def choose(where: Numbers, one: Numbers | float, other: Numbers | float) -> Numbers:
-    """Return ``one`` where a condition holds, else ``other``; faster than ``np.where`` on scalars.
+    """Return ``one`` where a condition holds, else ``other``; faster than ``np.where`` on numbers.
 
     Several arrays are broadcast.
     """
     if np.ndarray in (type(where), type(one), type(other)):
         return np.where(where, one, other)
-    return _scalar(one if where else other)
-
-
-def _scalar(number: Numbers | float) -> Numbers:
-    found: Any = number
-    return found if isinstance(found, np.generic) else np.asarray(found)[()]  # type: ignore[return-value]
+    return one if where else other  # type: ignore[return-value]

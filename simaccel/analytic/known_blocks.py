@@ -45,7 +45,7 @@ class KnownBlocks:
         codes, *others = shape
         for size, bits in zip(others, self.bits[1:], strict=True):
             codes = (codes << bits) | size
-        codes = ints(codes)
+        codes = np.asarray(codes)
         flat = codes.ravel()
         at = np.searchsorted(self.codes, flat)
         is_new = self.codes[at] != flat

@@ -215,7 +215,7 @@ def _turns(
 
 
 def share_slot(family: Family, earlier: TreePath, later: TreePath) -> Bools:
-    """Return where ``later`` begins an iteration around a fork after ``earlier`` has ended the one before.
+    """Return where ``later`` begins an iteration around a fork after ``earlier`` ends the last one.
 
     Both use the iteration's tile, and it has one slot. A vector operator with loops of its own may
     begin before it has room for its output.

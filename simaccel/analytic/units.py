@@ -22,7 +22,7 @@ from simaccel.analytic.array import (
     select_figures,
 )
 from simaccel.analytic.counting.transfers import Cost
-from simaccel.analytic.family import Ints, TreePath, identity, ints, plain
+from simaccel.analytic.family import Ints, TreePath, identity, ints
 from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known, find_single
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.widths import BitWidths
@@ -122,7 +122,7 @@ class UnitCosts(BitWidths):
         """Return the index of the stationarity in ``STATIONARITIES``; a plain number if fixed."""
         leaf, held = path.leaf, self.family.held
         if leaf.operator in held:
-            return plain(held[leaf.operator])
+            return held[leaf.operator]
         return STATIONARITIES.index(leaf.stationarity or "ws")  # type: ignore[return-value]
 
     def folds(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import permutations
 from typing import Final, NamedTuple, Self
 
@@ -21,6 +23,10 @@ from simaccel.hardware.quantity import Rate, rate
 
 LINK_CHANNEL: Final = "links"
 """What the name of a chip's links in one dimension begins with, as a channel of the machine."""
+Numbering = tuple[tuple[int, int], ...]
+"""Digits of chips' numbers: (dimension, chips along it), the most significant first."""
+_MOST_BLOCKS: Final = 3
+"""Forms of a block that are tried, those with the shortest sides first."""
 
 
 class ChipAxis(NamedTuple):
@@ -28,6 +34,24 @@ class ChipAxis(NamedTuple):
 
     stride: int
     size: int
+
+
+def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
+    """Return digits with adjacent ones joined, the least significant first.
+
+    >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)])
+    (ChipAxis(stride=1, size=64),)
+    >>> runs([ChipAxis(8, 2), ChipAxis(1, 4)])
+    (ChipAxis(stride=1, size=4), ChipAxis(stride=8, size=2))
+    """
+    joined: list[ChipAxis] = []
+    for digit in sorted(digits):
+        last = joined[-1] if joined else None
+        if last is not None and last.stride * last.size == digit.stride:
+            joined[-1] = ChipAxis(last.stride, last.size * digit.size)
+        else:
+            joined.append(digit)
+    return tuple(joined)
 
 
 @dataclass(frozen=True)
@@ -188,12 +212,32 @@ class ChipPod:
             orders.setdefault(tuple(n for n in sizes if n > 1), (*numbers[:first], *order))
         return tuple(orders.values())
 
+    def numberings(self, counts: Iterable[int] = ()) -> tuple[Numbering, ...]:
+        """Return how chip numbers may count the dimensions: whole, in `orders`, then in blocks.
+
+        ``counts``: chips of a block, which has a part of each of several sides of a torus; those of
+        a block follow one another, and blocks do. Of each count the squarest forms are tried.
+
+        >>> ChipPod(LinksSpec(topology="torus", dimensions=2), (8, 4)).numberings([4])[2]
+        ((0, 4), (1, 2), (0, 2), (1, 2))
+        """
+        sizes = dict(enumerate(self.shape, self.before))
+        possible = dict.fromkeys(
+            tuple((at, sizes[at]) for at in order if sizes[at] > 1) for order in self.orders
+        )
+        sides, first = self.slice_shape, len(self.shape) - len(self.slice_shape)
+        for count in () if self.before else counts:
+            for digits in _blocks(sides, count):
+                moved = ((number + first, size) for number, size in digits)
+                possible[(*enumerate(self.shape[:first]), *moved)] = None
+        return tuple(possible)
+
     def axes(
-        self, axes: Sequence[ChipAxis], order: Sequence[int] | None = None
+        self, axes: Sequence[ChipAxis], numbering: Numbering | None = None
     ) -> tuple[LinkAxis, ...] | None:
         """Return the dimensions that chips of some axes are in; None if they are in parts of none.
 
-        ``order``: one of `orders`, by default as the shape is written.
+        ``numbering``: one of `numberings`, by default as the shape is written.
 
         Neighbours in a part of a dimension are a line, of which no other one uses the links; every
         second chip of a dimension shares its links with those between.
@@ -206,41 +250,33 @@ class ChipPod:
         >>> [(one.size, one.stride) for one in pod.axes([ChipAxis(2, 2)])]
         [(2, 2)]
         >>> pod.axes([ChipAxis(1, 3)])
-        >>> [(one.size, one.number) for one in pod.axes([ChipAxis(1, 2)], order=(1, 0))]
+        >>> [(one.size, one.number) for one in pod.axes([ChipAxis(1, 2)], ((1, 4), (0, 2)))]
         [(2, 0)]
         """
         if self.topology in ("all_to_all", "switch"):
             return (LinkAxis(math.prod(axis.size for axis in axes), self.topology),)
-        dimensions: list[LinkAxis] = []
-        order = order or range(self.before, self.before + len(self.shape))
+        parts: dict[int, list[ChipAxis]] = {}
+        numbering = numbering or tuple(enumerate(self.shape, self.before))
         for axis in axes:
             at, left = axis.stride, axis.size
             while left > 1:
-                dimension = self._dimension(at, left, order)
-                if dimension is None:
+                part = _part(at, left, numbering)
+                if part is None:
                     return None
-                dimensions.append(dimension)
-                at, left = at * dimension.size, left // dimension.size
-        return tuple(dimensions)
+                number, along = part
+                parts.setdefault(number, []).append(along)
+                at, left = at * along.size, left // along.size
+        return tuple(
+            LinkAxis(along.size, self._form_of(along, number), number, along.stride)
+            for number, own in parts.items()
+            for along in runs(own)
+        )
 
-    def _dimension(self, stride: int, count: int, order: Sequence[int]) -> LinkAxis | None:
-        """Return the part of a dimension on which ``count`` chips lie first, or None.
-
-        ``stride``: between their numbers; ``order``: of the dimensions in chip numbers.
-        """
-        within = 1
-        for number in reversed(order):
-            size = self.shape[number - self.before]
-            apart, rest = divmod(stride, within)
-            if within <= stride < within * size and rest == 0 and size % apart == 0:
-                chips, form = size // apart, self._form(size, number)
-                if count % chips == 0:
-                    return LinkAxis(chips, form, number, apart)
-                if chips % count == 0:
-                    form = "switch" if form == "switch" else "line"
-                    return LinkAxis(count, form, number, apart)
-            within *= size
-        return None
+    def _form_of(self, along: ChipAxis, number: int) -> AxisForm:
+        """Return the form of a part of a dimension: a line, unless it reaches from end to end."""
+        size = self.shape[number - self.before]
+        form = self._form(size, number)
+        return "line" if form == "ring" and along.stride * along.size < size else form
 
     def cost(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
         """Return what links do: of a message each link of its way has all of its bytes."""
@@ -259,11 +295,10 @@ class ChipPod:
         self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]
     ) -> tuple[tuple[str, int], ...]:
         """Return how many cycles the links of each dimension are busy, by channel."""
-        cost = self.cost(kind, n_bytes, axes)
-        return tuple(
-            (f"{LINK_CHANNEL}{axis.number}", self.axis_rate(axis).cycles(n))
-            for axis, n in zip(axes, cost.link_bytes, strict=True)
-        )
+        cycles = Counter[str]()
+        for axis, n in zip(axes, self.cost(kind, n_bytes, axes).link_bytes, strict=True):
+            cycles[f"{LINK_CHANNEL}{axis.number}"] += self.axis_rate(axis).cycles(n)
+        return tuple(cycles.items())
 
     def lag_cycles(self, kind: LinkAct, axes: Sequence[LinkAxis]) -> int:
         """Return the cycles from when the last byte has left until all is there."""
@@ -282,3 +317,57 @@ class ChipPod:
         """
         busy = [n for _, n in self.link_cycles(kind, n_bytes, axes)]
         return max(busy, default=0) + self.lag_cycles(kind, axes)
+
+
+def _part(stride: int, count: int, numbering: Numbering) -> tuple[int, ChipAxis] | None:
+    """Return the dimension on which ``count`` chips lie first, and which of its chips; or None.
+
+    ``stride``: between their numbers.
+    """
+    within, inside = 1, Counter[int]()
+    for number, size in reversed(numbering):
+        apart, rest = divmod(stride, within)
+        if within <= stride < within * size and rest == 0 and size % apart == 0:
+            chips = min(count, size // apart)
+            if count % chips or size // apart % chips:
+                return None
+            return number, ChipAxis((inside[number] or 1) * apart, chips)
+        within *= size
+        inside[number] = (inside[number] or 1) * size
+    return None
+
+
+@lru_cache(1 << 10)
+def _blocks(shape: tuple[int, ...], count: int) -> tuple[Numbering, ...]:
+    """Return numberings of a torus in which each ``count`` chips are a block.
+
+    Of equal sides the last one of a block is the longest. Sides of which it is a part are the most
+    significant in it: whole sides and a part of one more are a part of what is counted whole.
+    """
+    forms = {
+        (sum(sides), *sorted(zip(shape, sides, strict=True))): sides
+        for sides in _sides(count, shape)
+    }
+    possible = dict[Numbering, None]()
+    for form in sorted(forms)[:_MOST_BLOCKS]:
+        sides = forms[form]
+        digits = [(at, size // sides[at]) for at, size in enumerate(shape) if size > sides[at]]
+        for at in sorted(range(len(sides)), key=lambda at: sides[at] == shape[at]):
+            if digits and digits[-1][0] == at:
+                digits[-1] = at, digits[-1][1] * sides[at]
+            elif sides[at] > 1:
+                digits.append((at, sides[at]))
+        possible[tuple(digits)] = None
+    return tuple(possible)
+
+
+def _sides(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the sides of blocks of ``count`` chips, each of which divides one of the sizes."""
+    if not sizes:
+        if count == 1:
+            yield ()
+        return
+    for side in range(min(count, sizes[0]), 0, -1):
+        if count % side == 0 and sizes[0] % side == 0:
+            for others in _sides(count // side, sizes[1:]):
+                yield (side, *others)

@@ -178,7 +178,7 @@ def collective_cost(
         ]
         speeds = [speed / axis.stride for speed, axis in zip(speeds, axes, strict=True)]
         weighted = [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
-        pieces = balanced_pieces([axis.size for axis in axes], weighted)
+        pieces = balanced_pieces(tuple(axis.size for axis in axes), tuple(weighted))
         link_bytes = [piece * n / speed for n, speed in zip(pieces, speeds, strict=True)]
         sent = sum(
             (passes * piece * n * axis.stride for n, axis in zip(pieces, axes, strict=True)),
@@ -230,7 +230,8 @@ def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) ->
     )
 
 
-def balanced_pieces(sizes: Sequence[int], speeds: Sequence[Fraction]) -> list[Fraction]:
+@lru_cache(1 << 12)
+def balanced_pieces(sizes: tuple[int, ...], speeds: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     """Return the pieces that a chip receives over each axis, such that all axes end together.
 
     A colour that goes through axes of n, then m chips brings n - 1 pieces over the first axis and
@@ -239,8 +240,8 @@ def balanced_pieces(sizes: Sequence[int], speeds: Sequence[Fraction]) -> list[Fr
     set gets this minimum, and the other axes the rest (Fujishige, "Lexicographically optimal base
     of a polymatroid", 1980). If the slowest set is all axes, no link is ever idle.
 
-    >>> balanced_pieces([2, 8], [Fraction(1), Fraction(2)])
-    [Fraction(5, 1), Fraction(10, 1)]
+    >>> balanced_pieces((2, 8), (Fraction(1), Fraction(2)))
+    (Fraction(5, 1), Fraction(10, 1))
     """
     pieces, remaining, chips = [Fraction()] * len(sizes), set(range(len(sizes))), 1
 
@@ -255,7 +256,7 @@ def balanced_pieces(sizes: Sequence[int], speeds: Sequence[Fraction]) -> list[Fr
             pieces[at] = per_link * speeds[at]
         chips *= math.prod(sizes[at] for at in slowest)
         remaining -= set(slowest)
-    return pieces
+    return tuple(pieces)
 
 
 def _subsets(numbers: Sequence[int]) -> list[tuple[int, ...]]:

@@ -29,7 +29,7 @@ _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
 PRESET: Final = "preset"
-_BASE: Final = "of"
+BASE: Final = "of"
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
@@ -84,12 +84,12 @@ def with_presets(raw: Mapping[str, Any], file: str) -> tuple[dict[str, Any], lis
     """
     faults: list[Fault] = []
     try:
-        if _BASE in raw:
+        if BASE in raw:
             raw = {"name": re.sub(r"[^A-Za-z0-9_.-]", "_", Path(file).stem), **raw}
         raw = with_base(raw, _sections_of)
     except ValueError as error:
-        faults.append(Fault(file, _BASE, raw[_BASE], str(error)))
-        raw = {key: value for key, value in raw.items() if key != _BASE}
+        faults.append(Fault(file, BASE, raw[BASE], str(error)))
+        raw = {key: value for key, value in raw.items() if key != BASE}
     filled = dict(raw)
     for section in SECTIONS:
         content = raw.get(section)
@@ -122,7 +122,7 @@ def with_base(
 
     """
     more = dict(raw)
-    base = more.pop(_BASE, None)
+    base = more.pop(BASE, None)
     if base is None:
         return more
     names = list_accelerators()

@@ -206,7 +206,8 @@ class _Checker:
         elif rank not in self.space.sizes:
             yield where, text, f"a rank of the group; {suggest(rank, self.space.sizes)}"
         elif rank not in self._ranks(below):
-            yield where, text, f"a rank of an operator below: {', '.join(self._ranks(below))}"
+            known = ", ".join(self._ranks(below)) or "there is none, and a tree ends with do"
+            yield where, text, f"a rank of an operator below: {known}"
 
     def _ranks(self, below: Tree) -> list[str]:
         done = {node.operator for node in nodes(below) if isinstance(node, Do)}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.dataflows import DEPLOYED
+from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
@@ -27,6 +28,7 @@ from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload import Workload
+from simaccel.workload.language.experts import ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,13 +71,16 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     sides = sorted({size for size in sizes if size > 1 and not chips.links.closes(size)})
     is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
     where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
-    if (order := result.pod.order) in chips.orders[1:]:
-        where += f", counted along {' then '.join(str(chips.shape[at]) for at in order[::-1])}"
+    if (numbering := result.pod.numbering) in chips.numberings()[1:]:
+        where += f", counted along {' then '.join(str(size) for _, size in numbering[::-1])}"
+    elif blocks := list(_blocks(numbering, len(chips.shape))):
+        where += f", counted in blocks of {', then '.join(blocks)}"
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
     yield f"{where}, {_exchanges_text(result)}"
     yield _cuts_text(result)
+    yield from _padded_lines(result.workload)
     yield from _copies_lines(result)
     places = result.pod.places
     for place in places:
@@ -89,6 +94,30 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
             f"{what} {seconds_text(figures['seconds'] or 0)}, {rate:,.4g} tokens/s of all chips, "
             f"{each:,.4g} of each, {figure_text(figures['energy_per_token_pj'], 'pJ')} per token"
         )
+
+
+def _padded_lines(workload: Workload) -> Iterator[str]:
+    """Return a line if chips that share experts don't divide them."""
+    if (ways := ways_of(workload.parameters.get("experts", ""))) > 1:
+        routers = (one for one in workload.operators if one.name.endswith("router"))
+        experts = next(routers).ranks["x"]
+        if experts % ways == 0:
+            return
+        yield (
+            f"{experts} experts over {ways} groups of chips: this one holds "
+            f"{-(-experts // ways)}, the most"
+        )
+
+
+def _blocks(numbering: Numbering, dimensions: int) -> Iterator[str]:
+    """Yield the shapes of the blocks whose chips follow one another, the smallest first."""
+    sides, counted = [1] * dimensions, set[int]()
+    for number, size in reversed(numbering):
+        if number in counted:
+            yield " x ".join(map(str, sides))
+            counted.clear()
+        counted.add(number)
+        sides[number] *= size
 
 
 def _copies_lines(result: ExperimentResult) -> Iterator[str]:

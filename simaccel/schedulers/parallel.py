@@ -198,19 +198,23 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
         InputError: says why.
 
     """
-    experts = expert_count(workload)
-    used = min(
-        (operator.ranks.get(_EXPERTS, experts) for operator in workload.operators), default=0
+    experts, allowed = expert_count(workload), ""
+    used = max(
+        (
+            operator.ranks.get(_EXPERTS, 0)
+            for operator in workload.operators
+            if _PLACES in operator.ranks
+        ),
+        default=0,
     )
-    allowed = ""
     if not experts:
         allowed = f"nothing: {workload.name} has no experts"
-    elif experts % degrees.expert:
-        allowed = f"a degree that divides the {experts} experts of {workload.name}"
+    elif degrees.expert > experts:
+        allowed = f"at most the {experts} experts of {workload.name}"
     elif not any(GROUPS in operator.ranks for operator in workload.operators):
         allowed = f"nothing, but for --experts grouped:{degrees.batch}"
     elif used % degrees.expert:
-        allowed = f"a degree that divides the {used} experts that tokens go to"
+        allowed = f"a degree that divides the {used} places of experts that tokens go to"
     if allowed:
         raise InputError([Fault("--expert-parallel", "expert", degrees.expert, allowed)])
 

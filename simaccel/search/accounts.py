@@ -11,7 +11,7 @@ from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field
 from typing import Final
 
-from simaccel.analytic.family import Family, FamilyLoops
+from simaccel.analytic.family import Family, FamilyLoops, all_true
 from simaccel.analytic.floor.floor import floor_of, on_chip_bytes
 from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
@@ -192,7 +192,7 @@ def has_single_products(family: Family) -> bool:
     batch = {rank for rank, part in op.parts.items() if part == "g" and sizes[rank] > 1}
     loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
     tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
-    return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}
+    return bool(batch) and batch <= {rank for rank, tile in tiles if all_true(tile == 1)}
 
 
 def floor_of_group(

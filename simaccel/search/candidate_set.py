@@ -109,7 +109,7 @@ class CandidateSet:
             self.size += is_repeat.size
             self.same += int(np.count_nonzero(is_repeat & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
-            works.append(int(totals.every[0].totals.work().min()))
+            works.append(int(np.min(totals.every[0].totals.work())))
         self._ends = np.cumsum([places.size for *_, places in columns])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together

@@ -85,7 +85,7 @@ _MOST_CODES = 2**62
 def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
     """Return which candidates repeat others: they differ only in the order of loops of one trip."""
     numbers = [
-        array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+        np.reshape(array, (1,) * (len(shape) - np.ndim(array)) + np.shape(array))
         for array in {id(array): array for array in _numbers(family)}.values()
     ]
     few = list(shape)
@@ -111,7 +111,7 @@ def _numbers(family: Family) -> Iterator[Ints]:
     sizes = dict(family.space.sizes)
     for node in nodes(family.branch):
         if isinstance(node, Keep):
-            yield np.asarray(node.slots)
+            yield node.slots
         if not isinstance(node, FamilyLoops):
             continue
         yield from node.tiles

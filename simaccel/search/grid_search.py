@@ -276,7 +276,7 @@ def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[in
     found: dict[tuple[int, ...], int] = {}
     for number in numbers:
         tiles = tuple(
-            int(tile.ravel()[0])
+            int(np.ravel(tile)[0])
             for node in nodes(grid.family_of_one(number).branch)
             if isinstance(node, FamilyLoops)
             for tile in node.tiles

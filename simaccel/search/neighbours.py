@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, with_arrays
+from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, maximum, minimum, with_arrays
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Keep, nodes
@@ -79,7 +79,7 @@ def nested_loops(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> lis
     left = tile
     for rank in reversed(ranks):
         size = space.sizes[rank]
-        tiles.append(left.clip(1, size))
+        tiles.append(minimum(maximum(left, 1), size))
         left = -(-left // size)
     if not ranks:
         return []
@@ -127,7 +127,7 @@ class _FamilyAxis:
 def limits_of(family: Family) -> list[Limit]:
     """Return the limits of all numbers of a family's candidates, in the order of its nodes."""
     return [
-        Limit(int(array.min()), int(array.max()), int(np.gcd.reduce(array.ravel())) or 1)
+        Limit(int(np.min(array)), int(np.max(array)), int(np.gcd.reduce(np.ravel(array))) or 1)
         for array, _ in _arrays(family)
     ]
 
@@ -146,7 +146,7 @@ def neighbours(
     changes = [(sum(map(ne, row, rows[0])), row) for rows in every for row in rows]
     unique = list(dict.fromkeys(row for _, row in sorted(changes, key=itemgetter(0))))
     first = starts[0]
-    varied = [array for array, _ in _arrays(first) if array.ndim]
+    varied = [array for array, _ in _arrays(first) if np.ndim(array)]
     columns = {
         id(array): ints(column)
         for array, column in zip(varied, zip(*unique, strict=True), strict=True)
@@ -161,7 +161,7 @@ def _rows(
     every = [
         replace(axis, limit=limit)
         for (array, axis), limit in zip(_arrays(family), limits, strict=True)
-        if array.ndim
+        if np.ndim(array)
     ]
     values = _values(family)
     start = {axis.key: values[axis.key] for axis in every}
@@ -201,7 +201,7 @@ def _values(one: Family) -> Row:
     found: Row = {}
 
     def note(array: Ints) -> Ints:
-        if array.ndim:
+        if np.ndim(array):
             found[id(array)] = int(array[0])
         return array
 

@@ -23,11 +23,11 @@ from simaccel.schedulers.parallel import (
     sharded_weights,
     share_of,
 )
-from simaccel.schedulers.split_ways import spread_by_degrees
+from simaccel.schedulers.split_ways import divisors, spread_by_degrees
 from simaccel.schedulers.splits import fastest_split, name_legal_splits
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
-from simaccel.workload.language.experts import EXPECTED, GROUPED
+from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
 
 UNSEARCHED: Final = "naive"
 """The family of dataflows that chooses no tile sizes."""
@@ -118,10 +118,13 @@ def spread_experts(
 ) -> Workload:
     """Return a workload with tokens in groups by experts, if chips with part of these are faster.
 
-    It is unchanged if degrees of parallelism, or the tokens of experts, are given.
+    It is unchanged if degrees of parallelism, or the tokens of experts, are given; but tokens in
+    groups are told how many chips share experts.
     """
-    requested = options or Options()
-    if {*requested.degrees} != {None} or requested.sequence_parallel:
+    requested, spread = options or Options(), workload.parameters.get("experts")
+    if requested.expert_parallel:
+        return _group_for_ways(workload, requested.expert_parallel)
+    if {*requested.degrees} != {None} or requested.sequence_parallel or spread != EXPECTED:
         return workload
     return _spread_fastest(workload, accelerator, repr(workload.parameters))
 
@@ -133,15 +136,38 @@ def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: s
     return fastest_split(workload, accelerator, *others).workload if others else workload
 
 
+def _group_for_ways(workload: Workload, ways: int) -> Workload:
+    """Return a workload whose tokens in groups go to experts on ``ways`` chips.
+
+    Few tokens use as many experts on each; experts are padded if ``ways`` doesn't divide them.
+    """
+    spread, experts = workload.parameters.get("experts", ""), expert_count(workload)
+    parts, divides = parts_of(spread), experts % ways == 0
+    wrong = not parts or ways > experts or not _is_plain(workload)
+    if wrong or (divides and spread != GROUPED):
+        return workload
+    return parse_workload({**workload.parameters, "experts": f"{GROUPED}:{parts}:{ways}"})
+
+
+def _is_plain(workload: Workload) -> bool:
+    """Return whether it is what its parameters say: no part of it, and in no compiler's form."""
+    return parse_workload(workload.parameters).fingerprint == workload.fingerprint
+
+
 def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
     """Yield a workload with its tokens in groups for each number of chips that can share experts.
 
-    Nothing for a part of a model, or a workload in a compiler's form.
+    Nothing for a part of a model, or a workload in a compiler's form, or where it is said how many
+    tokens each expert has. Where chips that share experts don't divide them, these are padded.
     """
-    parameters = workload.parameters
-    experts = expert_count(workload) if parameters.get("experts") == EXPECTED else 0
-    if not experts or parse_workload(parameters).fingerprint != workload.fingerprint:
+    parameters, experts = workload.parameters, expert_count(workload)
+    if parameters.get("experts") not in (EXPECTED, GROUPED) or not experts:
         return
-    for parts in range(2, chips + 1):
-        if chips % parts == 0 and any(experts % n == 0 for n in range(2, parts + 1)):
+    if not _is_plain(workload):
+        return
+    for parts in divisors(chips)[-2::-1]:
+        ways = [n for n in divisors(parts)[:-1] if n <= experts]
+        if any(experts % n == 0 for n in ways):
             yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}"})
+        if ways and experts % ways[0]:
+            yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}:{ways[0]}"})

@@ -99,9 +99,12 @@ def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any
 
 
 def total_of(value: Any) -> Any:  # noqa: ANN401 - a number of any kind
-    """Return a number; of a table of numbers or tables, their sum.
+    """Return a number; of a table of numbers or tables, their sum, None if one is unknown.
 
-    >>> total_of({"read": {"Q": 8, "K": 3}, "write": {}})
-    11
+    >>> total_of({"read": {"Q": 8, "K": 3}, "write": {}}), total_of({"mac": 2, "dram": None})
+    (11, None)
     """
-    return sum(map(total_of, value.values())) if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    parts = [total_of(part) for part in value.values()]
+    return None if None in parts else sum(parts)

@@ -17,7 +17,7 @@ from typing import Any
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.run.memories import dram_by_class, roofline_cycles
-from simaccel.schedulers import Options
+from simaccel.schedulers import Options, default_dataflow
 from simaccel.schedulers.splits import settle_degrees
 from simaccel.study.chip_share import chip_work
 from simaccel.study.experiment import ExperimentResult, simulate
@@ -145,7 +145,7 @@ class Generation:
 def generate(  # noqa: PLR0913 - options of a generation
     model: str | Transformer,
     accelerator: Accelerator,
-    dataflow: str = "flat",
+    dataflow: str | None = None,
     *,
     tokens: int,
     prompt: int = 512,
@@ -159,8 +159,9 @@ def generate(  # noqa: PLR0913 - options of a generation
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
-    ``stages``: of a pipeline (``run_pipeline``), which is full in decode steps. ``lengths``: the
-    most decode steps that are simulated. ``sizes``: of the workload, as of ``build``.
+    ``dataflow``: None for `default_dataflow`. ``stages``: of a pipeline (``run_pipeline``), which
+    is full in decode steps. ``lengths``: the most decode steps that are simulated. ``sizes``: of
+    the workload, as of ``build``.
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
@@ -168,6 +169,7 @@ def generate(  # noqa: PLR0913 - options of a generation
 
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **sizes)
+    dataflow = dataflow or default_dataflow(accelerator, prefill)
     base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
     base = replace(base, options=options or Options(), micro_batches=micro_batches)
     base, plan = settle_phases(base, [*decodes.values()], tokens)

@@ -4,7 +4,8 @@ A stage is run on the machine as a pod of its own, with one micro-batch: the fir
 embedding), one of each kind between, and the last one (with the logits). What a stage
 makes goes to the next one as a message from each chip to its neighbour. How micro-batches follow
 one another follows from these times: a stage begins with a micro-batch when it is done with the one
-before and when that one has come; a link sends one message at a time.
+before and when that one has come; a link sends one message at a time. Messages go through other
+dimensions of a torus than a stage's collectives; with a switch both use a chip's one link.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import power_mw
+from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.numbers import BYTE
 from simaccel.run.memories import MemoryDemand
 from simaccel.run.run import Progress
@@ -70,8 +72,21 @@ class PipelineRun:
 
     @property
     def stage_cycles(self) -> list[int]:
-        """Cycles of a micro-batch in each stage."""
-        return [stage.cycles for stage in self.stages for _ in range(stage.count)]
+        """Cycles of a micro-batch in each stage, with those that messages hold it up."""
+        held = [self._held_cycles(stage.result) for stage in self.stages]
+        pairs = zip(self.stages, held, strict=True)
+        return [stage.cycles + more for stage, more in pairs for _ in range(stage.count)]
+
+    def _held_cycles(self, result: ExperimentResult) -> int:
+        """Return the most cycles by which a message holds up a stage's collectives.
+
+        Both take turns on a chip's link to a switch, so neither waits for more than the other has.
+        """
+        if self.accelerator.pod.topology != "switch":
+            return 0
+        busy = (n for name, n in result.run.served_cycles.items() if LINK_CHANNEL in name)
+        sent = (message.link_cycles for message in (*self.plan.messages, self.plan.back))
+        return min(max(busy, default=0), max(sent))
 
     @property
     def ends(self) -> range:

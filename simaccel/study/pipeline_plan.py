@@ -20,7 +20,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
 from simaccel.schedulers.splits import settle_degrees
-from simaccel.study.chip_share import chip_work
+from simaccel.study.chip_share import chip_work, spread_experts
 from simaccel.study.points import Point
 from simaccel.study.precision import place_on
 from simaccel.workload import Workload
@@ -106,6 +106,8 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         parse_workload({**load.workload.parameters, "batch": batch // chosen})
         for load in point.loads
     ]
+    if options.expert_parallel:
+        parts = [spread_experts(part, accelerator, options) for part in parts]
     whole = place_on(parts[0], accelerator)
     phase = whole.parameters["phase"]
     planned, *others = (_planned_stages(part, accelerator, stages) for part in parts)

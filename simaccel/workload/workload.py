@@ -269,25 +269,26 @@ def _two_box_faults(workload: Workload) -> list[Fault]:
         seen: dict[str, tuple[Operand, str]] = {}
         for label, operand in operands_of(operator):
             other, where = seen.setdefault(operand.tensor, (operand, label))
-            boxes = operand.box(operator.ranks), other.box(operator.ranks)
-            if (operand.start or other.start) and boxes[0] != boxes[1]:
+            if not (operand.start or other.start) or operand == other:
+                continue
+            if operand.box(operator.ranks) != other.box(operator.ranks):
                 allowed = f"the box of {operand.tensor} that {where} is, or another tensor"
                 path = f"operators.{operator.name}.{label}"
                 faults.append(Fault(_FILE, path, str(operand), allowed))
     return faults
 
 
-def _box_faults(
-    workload: Workload, whole: Mapping[str, tuple[tuple[int, ...], str]]
-) -> list[Fault]:
+def _box_faults(workload: Workload, whole: Mapping[str, _Shape]) -> list[Fault]:
     """Return faults of boxes that exceed their tensor, or that overlap if both are written."""
     faults: list[Fault] = []
     written: dict[str, list[tuple[tuple[slice, ...], str, tuple[int, ...]]]] = {}
     sizes: dict[str, int] = {}
     for operator in workload.operators:
         for label, operand in operands_of(operator):
+            size = sizes.setdefault(operand.tensor, len(operand.projection))
+            if not operand.start and label != "output":
+                continue
             path, box = f"operators.{operator.name}.{label}", operand.box(operator.ranks)
-            size = sizes.setdefault(operand.tensor, len(box))
             ends = tuple(span.stop for span in box)
             known, where = whole.get(operand.tensor, (ends, path))
             if operand.start and len(box) != size:

@@ -65,6 +65,16 @@ def test_a_run_says_unknown_wherever_an_energy_would_stand(cli: Call, hw: Path) 
     assert "power: unknown, on the chip unknown" in shown
 
 
+def test_what_a_choice_gave_up_is_told_without_energies(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "bare.cfg"
+    path.write_text(SHIPPED.replace("CALC", "USER"))
+    line = f"--hw {path} --workload gemm --shape M=64,K=300,N=77 --set within=20%"
+    (told,) = (one for one in cli.printed(f"run {line}").splitlines() if "chosen within" in one)
+    assert "cycles, -" in told
+    assert "energy" not in told
+    assert told in cli.printed(f"compare {line}")
+
+
 def test_energies_that_are_given_are_used(cli: Call, tmp_path: Path) -> None:
     """A node prices what is on the chip, a number the DRAM: 1,536 bytes (3 x 16 x 16 of int16)."""
     path = tmp_path / "bare.cfg"

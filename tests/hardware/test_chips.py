@@ -217,6 +217,70 @@ def test_equal_rings_leave_no_link_idle(
     assert cost.all_links_bytes <= whole + size**dimensions
 
 
+BLOCK = ((0, 8), (1, 4), (0, 8), (1, 16))
+"""Numbers that count blocks of 8 x 16 of 64 x 64 chips."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "long", "short", "hops"),
+    [
+        # 127 pieces come over a link along each side
+        ("all_gather", 127 * 58 // 2, 127 * 58 // 2, 15 + 7),
+        ("reduce_scatter", 127 * 58 // 2, 127 * 58 // 2, 15 + 7),
+        # each link of a line of n has n pieces or sums where n - 1 are gathered: 15/16 and 7/8
+        ("all_reduce", 127 * 16 * 2, 127 * 16 * 2, 2 * (15 + 7)),
+        # 64 chips send to the 64 of the other half: over 8 links that cut long sides, over 16
+        ("all_to_all", 64 * 64 // 8 * 58, 64 * 64 // 16 * 58, 15 + 7),
+    ],
+)
+def test_a_block_of_open_sides_by_hand(kind: Collective, long: int, short: int, hops: int) -> None:
+    """128 of 64 x 64 chips, 8 x 16 that are next to one another, and 128 pieces of 58 bytes."""
+    pod = _spec(64, 64, closes_at=64)
+    assert BLOCK in pod.numberings([128])
+    axes = pod.axes([ChipAxis(1, 128)], BLOCK) or ()
+    assert axes == (LinkAxis(16, "line", 1), LinkAxis(8, "line", 0))
+    cost = pod.cost(kind, 128 * 58, axes)
+    assert (cost.link_bytes, cost.hops) == ((long, short), hops)
+    assert cost.all_links_bytes <= max(cost.link_bytes)
+
+
+def test_blocks_together_are_sides() -> None:
+    """Chips at one place in each block are rings through every 16th, every 8th chip.
+
+    31 pieces of 3 bytes come over them: 2/16 and 2/8 for each piece that a link sends.
+    """
+    pod = _spec(64, 64, closes_at=64)
+    axes = pod.axes([ChipAxis(128, 32)], BLOCK) or ()
+    assert axes == (LinkAxis(4, "ring", 1, 16), LinkAxis(8, "ring", 0, 8))
+    assert pod.cost("all_gather", 32 * 3, axes).link_bytes == (31 * 8, 31 * 8)
+    whole = pod.axes([ChipAxis(1, 4096)], BLOCK)
+    assert whole == (LinkAxis(64, "ring", 1), LinkAxis(64, "ring", 0))
+    more = (LinkAxis(8, "line", 0), LinkAxis(4, "ring", 1, 16))  # and blocks beside one another
+    assert pod.axes([ChipAxis(16, 8), ChipAxis(128, 4)], BLOCK) == more
+    assert pod.axes([ChipAxis(1, 48)], BLOCK) is None
+
+
+def test_two_parts_of_a_side_share_its_links() -> None:
+    """Two neighbours and two opposite ones of a ring of 8: 4 pieces of 10 bytes, 3 of which come.
+
+    The opposite chip's piece comes over links that 4 pairs share, two pieces over the other ones.
+    """
+    pod = _spec(8)
+    axes = pod.axes([ChipAxis(1, 2), ChipAxis(4, 2)]) or ()
+    assert axes == (LinkAxis(2, "line"), LinkAxis(2, "ring", stride=4))
+    assert pod.cost("all_gather", 40, axes).link_bytes == (20, 40)
+    assert pod.link_cycles("all_gather", 40, axes) == (("links0", 10 + 20),)
+
+
+def test_numberings_of_slices_count_blocks_within_each() -> None:
+    """The network stays outside; a part of a torus and other links have no blocks."""
+    pod = _slices((2, 4, 4), "2 GB/s")
+    blocks = ((0, 2), (1, 2), (2, 2), (1, 2), (2, 2))
+    assert pod.numberings([4]) == (((0, 2), (1, 4), (2, 4)), blocks)
+    assert pod.group(16).numberings([4]) == (((1, 4), (2, 4)),)
+    assert len(_spec(16, topology="switch").numberings([4])) == 1
+
+
 @pytest.mark.parametrize(
     ("values", "field"),
     [

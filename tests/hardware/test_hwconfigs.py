@@ -170,9 +170,10 @@ def test_a_file_that_is_another_one_but_for_some_fields(tmp_path: Path) -> None:
     mine, chip = load_accelerator(file), load_accelerator("tpu_v5e")
     assert (mine.pod.shape, mine.dram.channels, mine.sfu) == ((2, 2), 8, chip.sfu)
     assert mine.dram.capacity_bytes == chip.dram.capacity_bytes
-    file.write_text("name: mine\nof: tpu_v9\nchips: 2x2\n")
-    with pytest.raises(InputError, match=r"mine.yaml: of: got 'tpu_v9'; allowed: the name of an"):
+    file.write_text("name: mine\nof: tpu_v9\narray: {rows: 8}\ndram: {channels: 0}\n")
+    with pytest.raises(InputError, match=r"mine.yaml: of: got 'tpu_v9'; allowed: the name") as told:
         load_accelerator(file)
+    assert [fault.field for fault in told.value.faults] == ["of", "dram.channels"]
     file.write_text("name: mine\nof: tpu_v5e\nchips: {count: 4, topology: ring}\n")
     with pytest.raises(InputError, match="how they are linked is the section links"):
         load_accelerator(file)

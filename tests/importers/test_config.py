@@ -338,3 +338,15 @@ def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> 
     path = tmp_path / "own.yaml"
     path.write_text(f"{kept}\n{line}\n")
     assert said in refusal_of(load_workload, path)
+
+
+def test_a_configuration_is_called_by_its_file_or_by_the_folder_of_a_config_json(
+    tmp_path: Path,
+) -> None:
+    sizes = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 10}
+    sizes |= {"num_attention_heads": 4, "intermediate_size": 96}
+    for name, called in (("config.json", "tiny"), ("tiny-2.json", "tiny-2")):
+        path = tmp_path / "tiny" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(sizes))
+        assert load_config(path)[0].name == called

@@ -12,9 +12,11 @@ from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.pods import pod_lines
 from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
+from simaccel.study.chip_share import spread_experts
 from simaccel.study.experiment import simulate
 from simaccel.study.precision import place_on
 from simaccel.workload import build
@@ -122,7 +124,8 @@ def _layer(name: str, **sizes: Any) -> Any:  # noqa: ANN401 - what `build` takes
     ("name", "experts", "degree", "said"),
     [
         ("llama3-8b", "uniform", 4, "got 4; allowed: nothing: llama3-8b has no experts"),
-        ("mixtral-8x7b", "grouped", 16, "degree that divides the 8 experts of mixtral-8x7b"),
+        ("mixtral-8x7b", "grouped", 16, "at most the 8 experts of mixtral-8x7b"),
+        ("mixtral-8x7b", "grouped", 3, "degree that divides the 8 places of experts"),
         ("mixtral-8x7b", "uniform", 4, "nothing, but for --experts grouped:4"),
     ],
 )
@@ -130,6 +133,60 @@ def test_experts_that_cannot_be_cut(name: str, experts: str, degree: int, said: 
     layer = _layer(name, experts=experts)
     with pytest.raises(InputError, match=said):
         spread_over(layer, ParallelDegrees(1, 1, degree))
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch", "tokens", "held"),
+    [("decode", 12, 6, 2), ("decode", 8, 4, 2), ("prefill", 3, 6, 2), ("decode", 1, 1, 1)],
+)
+def test_chips_that_do_not_divide_the_experts(
+    phase: str, batch: int, tokens: int, held: int
+) -> None:
+    """Four experts on three chips: two, one and one; the run is that of two. Values in numpy.
+
+    Each token goes to two of four: an expert has half of all tokens.
+    """
+    ways = 3
+    sizes: dict[str, Any] = {"phase": phase, "prompt": 4, "batch": batch, "causal_blocks": 1}
+    sets = [f"chips={ways}", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
+    pod, options = (
+        load_accelerator("tpu_v3", sets),
+        Options(tensor_parallel=1, expert_parallel=ways),
+    )
+    result = simulate(transformer(SMALL, **sizes, experts="grouped"), pod, "naive", options=options)
+    whole = transformer(SMALL, **sizes, experts=f"grouped:1:{ways}")
+    checks = {one.operator: one for one in check_chips(place_on(whole, pod), result.pod)}
+    assert checks["combine"].compared == checks["combine"].elements > 0
+    mine, expert = result.pod.workload, 16 * 24
+    assert mine.shapes["experts.Wup"] == (held, 16, 24)
+    assert mine.stored_bytes("experts.Wup") == 2 * expert * 2
+    assert mine.operator("experts.up").macs == held * tokens * expert
+
+
+def test_a_token_reads_the_experts_that_it_uses() -> None:
+    """Of 8 experts a token of Mixtral uses two, on two chips one on each, on three one of each."""
+    layer, expert = build("mixtral-8x7b", phase="decode", batch=1, experts="grouped"), 4096 * 14336
+    for count, held in ((2, 4), (3, 3), (8, 1)):
+        options = Options(tensor_parallel=1, expert_parallel=count)
+        told = spread_experts(layer, load_accelerator("tpu_v5e", [f"chips={count}"]), options)
+        pod = share_of(told, spread_over(told, ParallelDegrees(1, 1, count)), _chips(count))
+        assert pod.workload.tensor_bytes("experts.Wdown") == 2 * expert
+        assert pod.workload.stored_bytes("experts.Wdown") == 2 * expert * held
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_uneven_experts_are_among_the_splits(count: int) -> None:
+    """Three chips have three heads of none, two tokens, four experts: only experts can be cut."""
+    links = ("links.topology=switch", "links.pj_per_bit=1", "links.closes_at=1")
+    pod = load_accelerator("tpu_v5e", [f"chips={count}", *links])
+    sizes: dict[str, Any] = {"phase": "decode", "prompt": 4, "batch": 2}
+    model = replace(SMALL, hidden=256, ff_size=2048, layers=1)
+    result = simulate(transformer(model, **sizes, experts="expected"), pod, "deployed")
+    assert "grouped:" in result.workload.parameters["experts"]
+    lines = [line for line in pod_lines(result) if "experts over" in line]
+    assert lines == ["4 experts over 3 groups of chips: this one holds 2, the most"]
+    again = transformer(model, **sizes, experts="expected")
+    assert simulate(place_on(again, pod), pod, result.whole).run.cycles == result.run.cycles
 
 
 def test_a_model_without_experts_groups_nothing() -> None:

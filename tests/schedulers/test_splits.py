@@ -1,7 +1,7 @@
 """Splits of any workload over chips: which are legal, which is taken, and what chips then make."""
 
 from functools import cache, partial
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -418,6 +418,29 @@ def test_a_model_of_405_billion_weights_fits_256_chips(
     (memory, *_) = result.memories
     assert memory.by_part["weights"] == 2 * (126 * layer + once)
     assert memory.fits
+
+
+def test_chips_that_share_a_layer_are_a_block_of_a_large_torus() -> None:
+    """128 of 64 x 64 chips are 8 x 16, not 64 x 2: sums pass 2 (7 + 15) links, not 2 (32 + 1).
+
+    By hand: 3,000 cycles and 1,500 a link; the sums of a token, 16,384 values of 2 bytes, are 128
+    pieces of 256 bytes, of which 127 x 16/29 are on each link, at 45 GB/s x 95% and 1.5 GHz.
+    """
+    workload = transformer(LARGE, scope="model", phase="decode", kv_len=2048, batch=16)
+    on = load_accelerator("tpu_v5e", ["chips=64x64"])
+    split = fastest_split(workload, on)
+    summed = next(one for one in split.pod.exchanges if one.after == "down")
+    assert (split.name, summed.kind) == ("tensor 128 x data 16", "all_reduce")
+    assert {(axis.size, axis.form, axis.stride) for axis in summed.axes} == {
+        (8, "line", 1),
+        (16, "line", 1),
+    }
+    cycles = on.pod.cycles("all_reduce", summed.n_bytes(summed.most), summed.axes)
+    assert cycles == 3000 + 44 * 1500 + ceil(256 * 127 * 16 / 29 / (45 * 0.95 / 1.5))
+    line = next(line for line in pod_lines(simulate(workload, on, "deployed")) if "torus" in line)
+    assert line.startswith(
+        "4096 chips in a torus of 64 x 64, counted in blocks of 8 x 16, of which"
+    )
 
 
 def test_tokens_are_cut_over_all_chips_where_that_is_faster() -> None:

@@ -181,6 +181,12 @@ def test_degrees_of_a_pipelined_generation_are_fastest_over_all_its_phases() -> 
     assert found(65).decode.cycles == tensor.decode.cycles
 
 
+def test_a_generation_has_the_default_of_its_accelerator() -> None:
+    chip = load_accelerator("tpu_v5e")
+    assert generate(SMALL, chip, tokens=1, prompt=8).dataflow == "deployed"
+    assert generate(SMALL, EDGE, tokens=1, prompt=8).dataflow == "flat"
+
+
 def test_one_simulated_step_stands_for_all() -> None:
     """MACs grow evenly with the cache, so 7 times those of the middle step are those of all 7."""
     how: dict[str, Any] = {"tokens": 8, "prompt": 8}

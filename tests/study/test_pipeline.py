@@ -239,6 +239,25 @@ def test_stages_of_several_chips_share_their_layers() -> None:
         "all_reduce"
     }
 
+    busy = [stage.result.run.served_cycles["links0"] for stage in run.stages]
+    sent = max(message.link_cycles for message in run.plan.messages)
+    assert 0 < sent < min(busy)  # so a collective waits for all of a message at most
+    assert run.stage_cycles == [stage.cycles + sent for stage in run.stages]
+
+
+@pytest.mark.parametrize("shape", ["8", "2x4", "2x2x4", "4x4x2"])
+def test_messages_go_over_other_links_than_collectives(shape: str) -> None:
+    """Of a torus or ring a stage has whole dimensions, and messages go through the others."""
+    dims = shape.count("x") + 1
+    topology = ["topology=torus", f"dimensions={dims}"] if dims > 1 else ["topology=ring"]
+    pod = small_pod(8, *topology).with_sections(chips=tuple(map(int, shape.split("x")))).pod
+    for size in pod.group_sizes:
+        group = pod.group(size)
+        own = set(range(group.before, group.before + len(group.shape))) if size > 1 else set()
+        for first in range(0, pod.count, size):
+            for second in range(0, pod.count, size):
+                assert own.isdisjoint(axis.number for axis in pod.route(first, second))
+
 
 def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
     """8 chips a stage, 4 heads, micro-batches of 2 sequences: 4 x 2 is the only legal way."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simaccel.analytic.link_work import LinkWork
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.chips import ChipAxis, Numbering
 from simaccel.hardware.collectives import Collective
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.chips.exchanges import Exchange
@@ -14,11 +14,15 @@ from simaccel.program.exchanges import lower_exchange
 
 
 def collective_of(
-    kind: Collective, n_bytes: int, accelerator: Accelerator, axis: ChipAxis | None = None
+    kind: Collective,
+    n_bytes: int,
+    accelerator: Accelerator,
+    axis: ChipAxis | None = None,
+    numbering: Numbering | None = None,
 ) -> Exchange:
     """Return a collective of so many bytes on the side where a chip has more; by default of all."""
     digits = (axis or ChipAxis(1, accelerator.pod.count),)
-    axes = accelerator.pod.axes(digits)
+    axes = accelerator.pod.axes(digits, numbering)
     if axes is None:
         raise ValueError(f"{digits}: whole dimensions of {accelerator.pod.shape}")
     part = -(-n_bytes // digits[0].size)

@@ -12,7 +12,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 from simaccel.hardware.collectives import Collective, LinkAxis
 
@@ -123,6 +123,33 @@ def _steps(
             steps.append((first, then))
             first = then
     return steps
+
+
+def place_units(
+    transfers: Sequence[Transfer], axes: Sequence[LinkAxis], first: Chip, shape: Sequence[int]
+) -> list[Transfer]:
+    """Return transfers as those between chips of a torus, of which a collective has a part.
+
+    ``first``: its first chip; its chips are ``stride`` links apart, each of which is a transfer.
+    """
+    placed = []
+    for unit in transfers:
+        (at,) = (n for n, _ in enumerate(axes) if unit.source[n] != unit.target[n])
+        size, stride = axes[at].size, axes[at].stride
+        ahead = (unit.target[at] - unit.source[at]) % (size if size > 2 else 4) == 1
+        chips = [
+            tuple(f + axis.stride * n for f, axis, n in zip(first, axes, unit.source, strict=True))
+        ]
+        for _ in range(stride):
+            place = (chips[-1][at] + (1 if ahead else -1)) % shape[at]
+            chips.append(_at(chips[-1], at, place))
+        unit.source, unit.target, then, unit.then = *chips[:2], unit.then, []
+        way = [unit]
+        for source, target in pairwise(chips[1:]):
+            way.append(Transfer(source, target).follow(way[-1]))
+        way[-1].then = then
+        placed += way
+    return placed
 
 
 def over_links(transfers: Sequence[Transfer]) -> Counter[tuple[Chip, Chip]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -122,7 +124,9 @@ class TileCounter:
         ranks = frozenset(rank for dim in expand_view(self.family.space, view) for rank, _ in dim)
         if isinstance(entry, Keep) and entry.anew:
             ranks = frozenset(self.family.space.sizes)
-        inside = int(cuts.position(ranks, at).max()) // PLACES
+        position = cuts.position(ranks, at)
+        last = int(position.max()) if isinstance(position, np.ndarray) else position
+        inside = last // PLACES
         for number, entry in enumerate(path.entries[:at]):
             if isinstance(entry, FamilyCut) and entry.rank in ranks:
                 inside = max(inside, number)
@@ -144,7 +148,10 @@ class TileCounter:
 
     @staticmethod
     def _sources(
-        path: TreePath, outside: list[tuple[int, Bools]], candidates: Bools, outer_level: str
+        path: TreePath,
+        outside: list[tuple[int, Bools]],
+        candidates: Bools,
+        outer_level: str,
     ) -> tuple[_Source, ...]:
         """Return the sources of a tile: the next keep outside, or ``outer_level`` without one."""
         sources = []
@@ -153,7 +160,7 @@ class TileCounter:
                 entry = path.entries[at]
                 buffered = isinstance(entry, Keep) and entry.level == BUFFER
                 sources.append(_Source(at, BUFFER if buffered else PE, served))
-            candidates = candidates & ~keeps
+            candidates = candidates & (keeps == 0)
         if any_true(candidates):
             sources.append(_Source(-1, outer_level, candidates))
         return tuple(sources)
@@ -264,13 +271,13 @@ class TileCounter:
         if any_true(slots > 1):
             slots = choose(inside.position < 0, minimum(slots, 1), slots)
         if last is not None:
-            spills = last >= 0
+            spills = ints(last >= 0)
             if any_true(spills):
                 slots = tile.cuts.slots_of_sums(slots, inside.ranks, last, tile.at)
                 if tile.place == BUFFER:
                     room = n_bytes * spills, slots * spills
                     self.counts.hold(tile.place, sums_name(name), *room, tile.view.kind)
-                    n_bytes, slots = n_bytes * ~spills, slots * ~spills
+                    n_bytes, slots = n_bytes * (1 - spills), slots * (1 - spills)
         self.counts.hold(tile.place, name, ints(n_bytes), ints(slots), tile.view.kind)
         if any_true(has_own_axis):
             for view in stored:
@@ -342,8 +349,7 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not own_places or shared_entries(family, path) > min(cutting):
         return FALSE
-    stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in own_places]))
-    return np.asarray(stacked.any(axis=0), dtype=np.bool_)
+    return reduce(or_, (place >= 0 for place in own_places))
 
 
 def shared_entries(family: Family, path: TreePath) -> int:

@@ -177,7 +177,7 @@ class WorkCounter:
         Small blocks of several candidates are evaluated together.
         """
         fold = partial(self.units.folds, path, cuts, accumulate=accumulate)
-        shapes = (size.shape for _, sizes in every for size in sizes.values())
+        shapes = (np.shape(size) for _, sizes in every for size in sizes.values())
         if cuts.is_single or len(every) * math.prod(np.broadcast_shapes(*shapes)) > _SMALL:
             yield from ((count, fold(sizes)) for count, sizes in every)
         elif every:

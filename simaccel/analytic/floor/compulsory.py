@@ -35,9 +35,16 @@ def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int
     return sum(workload.times(one[0]) * group_bytes(workload, one) for one in groups)
 
 
-def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
-    """Return the least bytes that one group reads from and writes to DRAM."""
-    space = space_of(workload, Group(operators=tuple(operators), tree=()))
+def group_bytes(
+    workload: Workload,
+    operators: Sequence[str],
+    merged: Mapping[str, tuple[str, ...]] | None = None,
+) -> int:
+    """Return the least bytes that one group reads from and writes to DRAM.
+
+    They are the same however ranks are ``merged``; as in its mapping, its space is known already.
+    """
+    space = space_of(workload, Group(operators=tuple(operators), tree=(), merged=merged or {}))
     both = (*read_bytes(space).items(), *written_bytes(space).items())
     return sum(n_bytes for name, n_bytes in both if not workload.tensors[name].shared)
 

@@ -78,7 +78,7 @@ def floors_of(
             least = once = _bytes_around(workload, part)
         else:
             names, times = (part.name,), workload.times(part.operators[0])
-            once = group_bytes(workload, part.operators)
+            once = group_bytes(workload, part.operators, part.merged)
             least = max(once, _pebbling(workload, part, room))
         floors.append((names, ByteBound(times * least, times * once, room)))
     return floors

@@ -160,7 +160,9 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     _refuse_cross_attention(config, sizes)
     require_none(config.faults)
     said = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
-    title = clean_name(said) or clean_name(Path(file).resolve().parent.name) or name
+    place = Path(file).resolve()
+    called = place.stem if place.stem != "config" else place.parent.name
+    title = clean_name(said) or clean_name(called) or name
     model = Transformer(name=title, source=f"Hugging Face configuration {file}", **sizes)
     return model, FileAccount(file, tuple(_entries(config, outer, model.parameters)))
 

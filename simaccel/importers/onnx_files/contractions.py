@@ -58,6 +58,16 @@ def whole_sizes(operands: Sequence[Lettered]) -> dict[str, int]:
     return found
 
 
+def name_unequal(operands: Sequence[Lettered]) -> str:
+    """Return which sizes of a letter differ though neither is repeated; empty if none do."""
+    whole = whole_sizes(operands)
+    for (_, shape), letters in operands:
+        for letter, size in zip(letters, shape, strict=True):
+            if size not in {1, whole[letter]}:
+                return f"sizes {size} and {whole[letter]} in one dimension"
+    return ""
+
+
 def _parts(
     building: WorkloadBuilder, operands: Sequence[Lettered], whole: dict[str, int]
 ) -> dict[str, list[int]]:

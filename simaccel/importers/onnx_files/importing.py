@@ -38,6 +38,7 @@ from simaccel.workload.workload import Workload
 
 _PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))
 """Nodes between L, softmax and A that scale, mask, or do nothing."""
+_RESHAPES = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
 
 
 @dataclass(frozen=True)
@@ -258,9 +259,7 @@ def _map_complete(place: NodePlace) -> AccountEntry:
     if kind == "Pad" and not place.node.input:
         return place.pass_node("harmless", "pads of the convolutions that read it")
     if _moves(place):
-        return place.pass_node(
-            "harmless", "addresses" if set_views(place) else "addresses what is stored"
-        )
+        return _map_move(place)
     why, macs = _omission(place)
     if why:
         return place.pass_node("not taken", why, macs)
@@ -269,6 +268,19 @@ def _map_complete(place: NodePlace) -> AccountEntry:
     if place.node.input and 0 in place.network.shapes.get(place.node.input[0], ()):
         return place.pass_node("not taken", "what is made of no elements")
     return HANDLERS[kind](place)
+
+
+def _map_move(place: NodePlace) -> AccountEntry:
+    """Map a node that only moves elements; a reshape that has not as many before is not taken."""
+    shapes, node = place.network.shapes, place.node
+    ends = [name for name in (*node.input[:1], *node.output[:1]) if name in shapes]
+    had, made = (math.prod(shapes[name]) for name in ends) if len(ends) > 1 else (0, 0)
+    if had != made and node.op_type in _RESHAPES:
+        why = f"{had} elements become {made}: the file fits other sizes"
+        return place.pass_node("not taken", why, None)
+    return place.pass_node(
+        "harmless", "addresses" if set_views(place) else "addresses what is stored"
+    )
 
 
 def _omission(place: NodePlace) -> tuple[str, int | None]:

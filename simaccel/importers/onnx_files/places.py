@@ -104,10 +104,11 @@ class NodePlace:
         return stride, dilation, pads, self.attribute("auto_pad", "NOTSET") or "NOTSET"
 
     def long_window(self, reach: Shape) -> str:
-        """Return which window, stride or dilation is too long; empty if none is."""
+        """Return which window, stride or dilation is too long, or 0; empty if none is."""
         strides, dilations, _, _ = self.window_steps(len(reach))
-        longest = max((*reach, *strides, *dilations))
-        return f"a window, stride or dilation of {longest}" if longest > MAX_WINDOW else ""
+        sizes = sorted((*reach, *strides, *dilations))
+        wrong = [size for size in sizes if not 1 <= size <= MAX_WINDOW]
+        return f"a window, stride or dilation of {wrong[-1]}" if wrong else ""
 
     def report_input(self, number: int, why: str) -> None:
         """Report an input of more than one element that isn't modelled, if the node has it."""

@@ -16,7 +16,7 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import Given
 from simaccel.importers.onnx_files.constants import Shape
-from simaccel.importers.onnx_files.contractions import contraction, whole_sizes
+from simaccel.importers.onnx_files.contractions import contraction, name_unequal, whole_sizes
 from simaccel.importers.onnx_files.layers import Factor, Filters
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
@@ -42,6 +42,8 @@ def conv(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", macs)
     if why := place.long_window(tuple(reach)):
         return place.pass_node("not taken", why, macs)
+    if why := _name_other_filters(place, inner * groups, tuple(reach)):
+        return place.pass_node("not taken", why, None)
     windows = windows_of(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
@@ -65,6 +67,8 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", scattered)
     if why := place.long_window(tuple(reach)):
         return place.pass_node("not taken", why, scattered)
+    if why := _name_other_filters(place, channels, tuple(reach)):
+        return place.pass_node("not taken", why, None)
     phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
     if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
         return place.pass_node("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
@@ -76,6 +80,15 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     zeros = _zero_share(phases, size)
     border = f"{zeros:.1%} of its MACs are products with zeros around the input" if zeros else ""
     return replace(place.take_node(f"conv of {len(added)} phases", sum(added)), remark=border)
+
+
+def _name_other_filters(place: NodePlace, channels: int, reach: Shape) -> str:
+    """Return how filters differ from the input or the node's attribute; empty if they don't."""
+    asked = tuple(place.attribute("kernel_shape") or reach)
+    if asked != reach:
+        return f"filters of {'x'.join(map(str, reach))}, a kernel_shape of {asked}"
+    given = place.shape(0)[1]
+    return "" if channels == given else f"{given} channels, filters of {channels}"
 
 
 def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
@@ -104,6 +117,9 @@ def gemm(place: NodePlace) -> AccountEntry:
     second = _SECOND.get(place.node.op_type, 1)
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, turned=turned[1])
+    rows, own = "km" if turned[0] else "mk", "nk" if turned[1] else "kn"
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.given, own)]):
+        return place.pass_node("not taken", why, None)
     made = layers.product(
         place.building, place.name, place.shaped_input(0), factor, turned=turned[0]
     )
@@ -126,6 +142,11 @@ def matmul(place: NodePlace) -> AccountEntry:
     """Map a matrix product; a second factor without a batch sees all rows as one."""
     second = _SECOND.get(place.node.op_type, 1)
     factor = _factor(place, second)
+    lead = string.ascii_uppercase[::-1]  # batches are counted from the last
+    rows, own = f"{lead}mk"[-len(place.shape(0)) :], f"{lead}kn"[-len(place.shape(second)) :]
+    own = "k" if own == "n" else own
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.given, own)]):
+        return place.pass_node("not taken", why, None)
     made = layers.product(place.building, place.name, place.shaped_input(0), factor)
     place.set_output(made if made.shape == place.made else made.reshape(place.made))
     inner = place.shape(0)[-1]
@@ -142,6 +163,8 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
         row, column = own[::-1] if place.attribute(f"trans{which}", 0) else own
         batched = place.attribute(f"transBatch{which}", 0)  # rows stand before the batch
         operands.append((operand, (row + before if batched else before + row) + column))
+    if why := name_unequal(operands):
+        return place.pass_node("not taken", why, None)
     sizes = whole_sizes(operands)
     place.set_output(contraction(place.building, place.name, operands, f"{lead}mn"))
     return place.take_node("gemm", math.prod(sizes.values()))
@@ -195,6 +218,8 @@ def einsum(place: NodePlace) -> AccountEntry:
     if lettered is None:
         return place.pass_node("not taken", "an equation with a letter twice in a term", None)
     operands, output = lettered
+    if why := name_unequal(operands):
+        return place.pass_node("not taken", why, None)
     if len(operands) == 1:
         return _map_single_operand(place, operands[0], output)
     macs, building, made = 0, place.building, None
@@ -258,10 +283,11 @@ def recurrent(place: NodePlace) -> AccountEntry:
     steps, batch = (batch, steps) if first else (steps, batch)
     turns, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
+    unequal = name_unequal([(place.shaped_input(0), "sbk"), (place.shaped_input(1), "tgk")])
     macs = turns * steps * batch * (inner + hidden) * gates
-    if steps > _MOST_STEPS:
-        why = f"{steps} steps; at most {_MOST_STEPS} are unrolled"
-        return place.pass_node("not taken", why, macs)
+    if unequal or steps > _MOST_STEPS:
+        why = unequal or f"{steps} steps; at most {_MOST_STEPS} are unrolled"
+        return place.pass_node("not taken", why, None if unequal else macs)
     for number in range(_LENGTHS, len(place.node.input)):
         if place.node.input[number] not in place.network.weights:
             place.report_input(number, "lengths of sequences, or states before them: not read")

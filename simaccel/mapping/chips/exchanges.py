@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis, ChipPod
+from simaccel.hardware.chips import ChipAxis, ChipPod, Numbering, runs
 from simaccel.hardware.collectives import Collective, LinkAxis
-from simaccel.mapping.chips.layout import ChipLayout, runs
+from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.tile_streams import TileStream
 from simaccel.numbers import BYTE, in_bytes
 
@@ -155,15 +156,15 @@ class Exchange:
         size = max(_LEAST_CHUNK, -(-n_bytes // chunks))
         return size if room is None else max(1, min(size, room // (2 * _SIDES * SLOTS)))
 
-    def through(self, pod: ChipPod, order: Sequence[int]) -> Exchange:
+    def through(self, pod: ChipPod, numbering: Numbering) -> Exchange:
         """Return a collective through the dimensions of a pod, of which none may be missing.
 
-        ``order``: one of `ChipPod.orders`. A message has its way already.
+        ``numbering``: one of `ChipPod.numberings`. A message has its way already.
         """
         return (
             self
             if self.is_message
-            else replace(self, axes=pod.axes(runs(self.digits), order) or ())
+            else replace(self, axes=pod.axes(runs(self.digits), numbering) or ())
         )
 
     def n_bytes(self, elements: int) -> int:
@@ -171,28 +172,39 @@ class Exchange:
         return in_bytes(elements, self.bits)
 
 
-def choose_order(
+def choose_numbering(
     exchanges: Sequence[Exchange], pod: ChipPod, times: Callable[[str], int]
-) -> tuple[tuple[int, ...], list[tuple[Exchange, tuple[str, str]]]]:
-    """Return the order of dimensions with the fewest cycles of collectives, and those without one.
+) -> tuple[Numbering, list[tuple[Exchange, tuple[str, str]]]]:
+    """Return the numbering with the fewest cycles of collectives, and those that have none.
 
-    The latter, (exchange, (digits, allowed)), span parts of no dimension in any order; then the
-    order is the pod's first. ``times``: runs of an operator.
+    The latter, (exchange, (digits, allowed)), span parts of no dimension in any numbering; then it
+    is the pod's first. ``times``: runs of an operator. Where edges go to neighbours, these are next
+    to one another along whole dimensions, and there are no blocks.
     """
-    collectives = [exchange for exchange in exchanges if not exchange.is_message]
-    costs = dict[tuple[int, ...], int]()
-    for order in pod.orders:
-        placed = [(each, pod.axes(runs(each.digits), order)) for each in collectives]
-        cycles = [
-            times(each.after) * pod.cycles(each.kind, each.n_bytes(each.most), axes)
-            for each, axes in placed
-            if axes is not None
-        ]
-        if len(cycles) == len(placed):
-            costs[order] = sum(cycles)
-    if costs:
-        return min(costs, key=lambda order: costs[order]), []
-    first = pod.orders[0]
+    collectives = [each for each in exchanges if not each.is_message]
+    runs_of = Counter[tuple[Collective, int, tuple[ChipAxis, ...]]]()
+    for each in collectives:
+        runs_of[each.kind, each.n_bytes(each.most), runs(each.digits)] += times(each.after)
+    has_edges = any(each.is_halo for each in collectives)
+    ends = {
+        axis.stride * size for *_, digits in runs_of for axis in digits for size in (1, axis.size)
+    }
+    blocks = [] if has_edges else sorted(ends - {1, pod.count})
+    best: tuple[int, Numbering] | None = None
+    for numbering in pod.numberings(blocks):
+        cycles = 0
+        for (kind, n_bytes, digits), number in runs_of.items():
+            axes = pod.axes(digits, numbering)
+            if axes is None:
+                break
+            cycles += number * pod.cycles(kind, n_bytes, axes)
+            if best is not None and cycles >= best[0]:
+                break
+        else:
+            best = cycles, numbering
+    if best is not None:
+        return best[1], []
+    first, *_ = pod.numberings()
     lost = [each for each in collectives if pod.axes(runs(each.digits), first) is None]
     return first, [(each, _no_dimension(each, pod)) for each in lost]
 

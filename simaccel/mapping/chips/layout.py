@@ -51,24 +51,6 @@ def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis
         end = stride
 
 
-def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
-    """Return digits with adjacent ones joined, the least significant first.
-
-    >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)])
-    (ChipAxis(stride=1, size=64),)
-    >>> runs([ChipAxis(8, 2), ChipAxis(1, 4)])
-    (ChipAxis(stride=1, size=4), ChipAxis(stride=8, size=2))
-    """
-    joined: list[ChipAxis] = []
-    for digit in sorted(digits):
-        last = joined[-1] if joined else None
-        if last is not None and last.stride * last.size == digit.stride:
-            joined[-1] = ChipAxis(last.stride, last.size * digit.size)
-        else:
-            joined.append(digit)
-    return tuple(joined)
-
-
 class ChipWindow(NamedTuple):
     """Pieces of a dimension: piece n has ``size`` positions from ``start + n * step`` on."""
 
@@ -125,9 +107,12 @@ class ChipLayout:
 
     def window(self, dimension: int, size: int) -> ChipWindow:
         """Return the pieces of a dimension of this size that chips have."""
-        left = size // math.prod(one.size for one in self.dims[dimension])
-        whole = ChipWindow(dimension, 0, left, left)
-        return next((one for one in self.windows if one.dimension == dimension), whole)
+        for one in self.windows:
+            if one.dimension == dimension:
+                return one
+        for digit in self.dims[dimension]:
+            size //= digit.size
+        return ChipWindow(dimension, 0, size, size)
 
 
 @dataclass(frozen=True)

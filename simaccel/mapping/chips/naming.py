@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simaccel.hardware.chips import ChipAxis, ChipPod
-from simaccel.mapping.chips.exchanges import Exchange, choose_order
+from simaccel.hardware.chips import ChipAxis, ChipPod, Numbering
+from simaccel.mapping.chips.exchanges import Exchange, choose_numbering
 from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
 from simaccel.mapping.chips.stored import divide_stored
@@ -132,8 +132,8 @@ class TensorNames:
     """Weights of which each chip stores a part."""
     digits: tuple[ChipAxis, ...] = ()
     """All digits of chips' numbers."""
-    order: tuple[int, ...] = ()
-    """The order in which these count the dimensions of the pod."""
+    numbering: Numbering = ()
+    """How these count the dimensions of the pod."""
 
     def __post_init__(self) -> None:
         """Find the layout in which each tensor is made."""
@@ -198,9 +198,9 @@ class TensorNames:
             is_left |= not self.workload.readers.get(name)
             if made.partial and is_left and not any(each.tensor == name for each in self.exchanges):
                 self._bring(name, made, replace(made, partial=frozenset()), "")
-        self.order, faults = choose_order(self.exchanges, self.spec, self.workload.times)
+        self.numbering, faults = choose_numbering(self.exchanges, self.spec, self.workload.times)
         self.found += [(self.makers[each.tensor][1], *fault) for each, fault in faults]
-        self.exchanges = [each.through(self.spec, self.order) for each in self.exchanges]
+        self.exchanges = [each.through(self.spec, self.numbering) for each in self.exchanges]
         self._require_layers()
         self._set_kinds()
         self.tensors = divide_stored(self.workload, self.tensors, self.layouts)

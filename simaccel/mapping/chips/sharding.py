@@ -14,7 +14,7 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis, ChipPod
+from simaccel.hardware.chips import ChipAxis, ChipPod, Numbering
 from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.handed_tiles import hand_tiles
@@ -44,8 +44,8 @@ class Pod:
     ``parts``: tensors of the chip that are a part of another tensor that it has -> that tensor.
     ``layouts``: tensor of the chip -> (tensor of the whole workload, its layout). ``cuts``: by
     operator. ``places``: sets of chips that do the same, of which one chip is run; all chips are
-    one set, unless groups are on some of them. ``order``: in which chips' numbers count the
-    dimensions of the pod, the last one first (`ChipPod.orders`).
+    one set, unless groups are on some of them. ``numbering``: how chips' numbers count the
+    dimensions of the pod (`ChipPod.numberings`).
     """
 
     workload: Workload
@@ -55,7 +55,7 @@ class Pod:
     layouts: Mapping[str, tuple[str, ChipLayout]]
     cuts: Mapping[str, Cuts]
     places: tuple[range, ...]
-    order: tuple[int, ...] = ()
+    numbering: Numbering = ()
 
     def workloads(self) -> Iterator[Workload]:
         """Yield the workload of one chip of each place."""
@@ -373,7 +373,7 @@ class _Sharding:
             naming.layouts,
             self.cuts,
             tuple(sorted({group.chips or range(self.count) for _, group in self.groups}, key=min)),
-            naming.order,
+            naming.numbering,
         )
 
     def _places(self) -> dict[str, ChipPlace]:

@@ -142,10 +142,7 @@ def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bo
         for number, kept in enumerate(subsets):
             buffer = _buffer(cuts, kept)
             moved = traffic(problem, cuts, kept, mapspace.halo)
-            shape = np.broadcast_shapes(
-                buffer.shape, moved.shape, *(column.shape for column in tiles)
-            )
-            flat = [np.broadcast_to(column, shape).ravel() for column in (buffer, moved, *tiles)]
+            flat = [column.ravel() for column in np.broadcast_arrays(buffer, moved, *tiles)]
             origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
             front.add(flat[0], flat[1], origin)
     return front, complete

@@ -51,10 +51,11 @@ def score(
     Cycles are those of the busiest resource. ``buffer_bytes``: of the tiles, if the counts don't
     have them.
     """
-    cycles = totals.resource_bound()
-    energy = np.asarray(sum(totals.energy_pj(cycles).values()))
+    bound = totals.resource_bound()
+    cycles = np.asarray(bound, dtype=np.float64)
+    energy = np.asarray(sum(totals.energy_pj(bound).values()))
     if objective == "cycles":
-        return cycles.astype(np.float64), energy
+        return cycles, energy
     if objective == "energy":
         value = energy
     elif objective == "dram-bytes":
@@ -63,7 +64,7 @@ def score(
         value = totals.buffer_bytes() if buffer_bytes is None else buffer_bytes
     else:
         value = energy * cycles
-    return value.astype(np.float64), cycles.astype(np.float64)
+    return np.asarray(value, dtype=np.float64), cycles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,7 @@ class _Combinations:
 
         Each level's order changes them by as much whatever those of the other levels are.
         """
-        if by_column.ndim == 0:
+        if not isinstance(by_column, np.ndarray):
             return by_column
         first = by_column[:, 0].take(self.row)
         if by_column.shape[1] == 1:
@@ -153,7 +153,7 @@ def _scores(
         ],
     )
     totals = evaluate(
-        with_arrays(family, lambda array: array[:, np.newaxis] if array.ndim == 1 else array),
+        with_arrays(family, lambda array: array[:, np.newaxis] if np.ndim(array) == 1 else array),
         target.accelerator,
     )
     counts = totals.counts

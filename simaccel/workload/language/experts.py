@@ -38,26 +38,31 @@ ExpertLoad = str | Sequence[int]
   many tokens each; of many tokens all experts.
 - ``uniform``: all experts equally; with few tokens the worst case, as each uses other experts.
 - ``grouped``: in groups of tokens; of a decode step in as many groups as possible, so that chips
-  can share them. ``grouped:P``: in a multiple of P groups.
+  can share them. ``grouped:P``: in a multiple of P groups. ``grouped:P:W``: experts padded to a
+  multiple of W, so that each of W chips has as many places for them.
 """
 UNIFORM = "uniform"
 GROUPED = "grouped"
 EXPECTED = "expected"
-_GROUPED = re.compile(rf"{GROUPED}(?::([1-9][0-9]{{0,8}}))?")
+_GROUPED = re.compile(rf"{GROUPED}(?::([1-9][0-9]{{0,8}})(?::([1-9][0-9]{{0,3}}))?)?")
 _MOST_GROUPED = 128
 """The most tokens of a group; the products with masks grow with its square."""
 _DRAWN = re.compile(r"drawn(?::([0-9]{1,9}))?")
 _MANY_ROWS = 1024
 """Number of tokens above which every expert gets some."""
-_ALLOWED = "uniform, expected, drawn or drawn:SEED, grouped or grouped:PARTS, or a count each"
+_ALLOWED = (
+    "uniform, expected, drawn or drawn:SEED, grouped, grouped:PARTS or grouped:PARTS:WAYS, or a "
+    "count each"
+)
 
 
 def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fault]:
     """Return the faults of a spread of ``rows`` tokens over a model's experts."""
     file, experts, chosen = model.name, model.experts, model.chosen
     if parts_of(spread):
-        allowed = "nothing, and no --expert-parallel, as the model has none"
-        return [] if experts else [Fault(file, "experts", spread, allowed)]
+        allowed = f"at most {experts} ways, as the model has so many experts"
+        allowed = allowed if experts else "nothing, and no --expert-parallel, as the model has none"
+        return [Fault(file, "experts", spread, allowed)] * (ways_of(spread) > experts)
     if isinstance(spread, str):
         drawn = _DRAWN.fullmatch(spread)
         if drawn and rows * experts > MAX_DRAWN:
@@ -200,6 +205,16 @@ def parts_of(spread: ExpertLoad) -> int:
     return int(match[1] or 1) if match else 0
 
 
+def ways_of(spread: ExpertLoad) -> int:
+    """Return the number of chips that have as many places for experts each; 1 if none is given.
+
+    >>> ways_of("grouped:1:3"), ways_of("grouped:8")
+    (3, 1)
+    """
+    match = _GROUPED.fullmatch(spread) if isinstance(spread, str) else None
+    return int((match and match[2]) or 1)
+
+
 def group_size(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) -> int:
     """Return the tokens of a group; each expert gets equally many of them, if that is possible.
 
@@ -226,7 +241,7 @@ def group_size(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) -> i
             if rows % (size * cut) == 0 and size * model.chosen % model.experts == 0
         ]
         if sizes:
-            return sizes[0] if is_step and (spread == GROUPED or cut < parts) else sizes[-1]
+            return sizes[0] if is_step and (cut < parts or parts == 1) else sizes[-1]
     uneven = [size for size in range(1, min(_MANY_ROWS, rows) + 1) if rows % size == 0]
     return min(uneven, key=lambda size: rows // size * -(-size * model.chosen // model.experts))
 
@@ -245,7 +260,7 @@ def group_places(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) ->
     """
     size = group_size(model, tokens, spread)
     _, rows = tokens.routed
-    used, parts = model.experts, parts_of(spread)
+    used, parts = model.experts, max(parts_of(spread), ways_of(spread))
     if rows == size and parts > 1:
         needed = min(size * model.chosen, _expected_experts(used, model.chosen, size))
         used = min(used, -(-needed // parts) * parts)
@@ -255,8 +270,9 @@ def group_places(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) ->
 def _add_grouped(graph: Graph, spread: ExpertLoad, read: str, made: str) -> None:
     """Add router, dispatch, all experts as one operator, and combine; tokens t of each expert x."""
     prefix, (rank, count) = graph.prefix, graph.tokens.routed
-    size = group_size(graph.model, graph.tokens, spread)
+    size, ways = group_size(graph.model, graph.tokens, spread), ways_of(spread)
     experts, places = group_places(graph.model, graph.tokens, spread)
+    experts, held = (-(-n // ways) * ways for n in (experts, graph.model.experts))  # padded
     groups = count // size
     t = groups * places
     sizes = {"u": groups, "s": size, "x": experts, "c": places, "t": t}
@@ -276,7 +292,7 @@ def _add_grouped(graph: Graph, spread: ExpertLoad, read: str, made: str) -> None
     graph.prefix = f"{prefix}experts."
     ranks = ("x", other, "t", "e")
     source, target = part(prefix + "D", ranks), part(prefix + "E", ranks)
-    of_all = ExpertGroup(0, experts, t, prefix=prefix)
+    of_all = ExpertGroup(0, experts, t, prefix=prefix, held=held)
     add_feed_forward(graph, source, target, sizes, of_all)
     graph.prefix = prefix
     back = Operand(prefix + "E", (x, outer, slots, e))

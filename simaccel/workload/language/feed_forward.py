@@ -17,7 +17,8 @@ EXPERTS = "experts."
 class ExpertGroup:
     """A group of ``count`` experts from ``first`` on, with ``tokens`` each.
 
-    ``whole``: no other experts have tokens; ``prefix``: of the names in their layer.
+    ``whole``: no other experts have tokens; ``prefix``: of the names in their layer; ``held``:
+    experts in memory, with and without tokens, if not the model's.
     """
 
     first: int
@@ -25,6 +26,7 @@ class ExpertGroup:
     tokens: int
     whole: bool = True
     prefix: str = ""
+    held: int = 0
 
 
 def add_feed_forward(
@@ -84,7 +86,8 @@ class _FeedForward:
             return part(self.graph.weight(name), ranks)
         start = None if self.experts.whole else {"x": self.experts.first}
         tensor = self.graph.tensor(f"{self.experts.prefix}{EXPERTS}{name}", "weight")
-        sizes = {**self.graph.sizes, **(self.sizes or {}), "x": self.graph.model.experts}
+        held = self.experts.held or self.graph.model.experts
+        sizes = {**self.graph.sizes, **(self.sizes or {}), "x": held}
         every = math.prod(sizes[rank] for rank in ("x", *ranks))
         self.graph.tensors[tensor] = replace(self.graph.tensors[tensor], stored=every)
         return part(tensor, ("x", *ranks), start)

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.diagnosis.check import check
+from simaccel.errors import InputError
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload
@@ -200,6 +202,54 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
     with bad.open("r+b") as stream:
         stream.truncate(2**30 + 1)  # takes no room on the disk
     assert _faults(bad) == ["file: at most 1073741824 bytes"]
+
+
+SHAPES = {"x": [2, 4, 9], "image": [1, 4, 9, 9], "row": [4, 9]}
+UNEQUAL = [
+    ("y = MatMul(x, w)", {"w": (8, 3)}, "sizes 8 and 9 in one dimension"),
+    ("y = MatMul(x, w)", {"w": (3, 9, 5)}, "sizes 2 and 3 in one dimension"),
+    ("y = MatMul(x, w)", {"w": (9,)}, ""),
+    ("y = MatMul(x, w)", {"w": (7, 1, 9, 5)}, ""),
+    ("y = Gemm(row, w)", {"w": (8, 3)}, "sizes 8 and 9 in one dimension"),
+    ("y = Gemm<transA=1, transB=1>(row, w)", {"w": (3, 4)}, ""),
+    ('y = Einsum<equation="bij,jk->bik">(x, w)', {"w": (8, 3)}, "sizes 8 and 9 in one dimension"),
+    ("y = LSTM<hidden_size=2>(x, w, r)", {"w": (1, 8, 7), "r": (1, 8, 2)}, "sizes 7 and 9 in"),
+    ("y = Conv(image, w)", {"w": (6, 3, 3, 3)}, "4 channels, filters of 3"),
+    ("y = Conv<group=2>(image, w)", {"w": (6, 4, 3, 3)}, "4 channels, filters of 8"),
+    ("y = Conv<group=2>(image, w)", {"w": (6, 2, 3, 3)}, ""),
+    ("y = Conv<kernel_shape=[5, 5]>(image, w)", {"w": (6, 4, 3, 3)}, "filters of 3x3, a kernel_"),
+    (
+        "y = Conv<strides=[0, 1]>(image, w)",
+        {"w": (6, 4, 3, 3)},
+        "a window, stride or dilation of 0",
+    ),
+    ("y = ConvTranspose(image, w)", {"w": (3, 6, 3, 3)}, "4 channels, filters of 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "weights", "why"), UNEQUAL)
+def test_sizes_that_do_not_fit_each_other_are_named(
+    tmp_path: Path, text: str, weights: dict[str, tuple[int, ...]], why: str
+) -> None:
+    """ONNX Runtime refuses such models; the file says shapes of what is made all the same."""
+    made = [1, 6, 7, 7] if "image" in text else [2, 4, 3]
+    made = [4, 1, 2, 2] if "LSTM" in text else made
+    nodes = onnx_nodes(f"{text}; z = Relu(x)")
+    path = _save(tmp_path, nodes, SHAPES, {"y": made, "z": [2, 4, 9]}, weights)
+    left = [one.why for one in load_onnx(path).workload.account.entries_of("not taken")]
+    assert [one[: len(why)] for one in left] == ([why] if why else [])
+
+
+def test_a_length_that_a_file_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """Written for 4 tokens: at 8, half of them would leave the products without a word."""
+    nodes = onnx_nodes("a = MatMul(x, w); b = Reshape(a, to); y = MatMul(b, v)")
+    values = {"to": np.array([4, 2, 3])}
+    weights = {"w": (5, 6), "v": (3, 7)}
+    path = _save(tmp_path, nodes, {"x": ["n", 5]}, {"y": ["n", 2, 7]}, weights, values)
+    load_onnx(path, {"n": 4}).workload.account.require_modelled()
+    account = load_onnx(path, {"n": 8}).workload.account
+    with pytest.raises(InputError, match="48 elements become 24: the file fits other sizes"):
+        account.require_modelled()
 
 
 def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:

@@ -122,13 +122,46 @@ def test_the_chips_of_a_ring_that_sum(spreads: str, axes: list[LinkAxis]) -> Non
 
 
 def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
-    """Rows and columns have 6 chips: 4 in a row of numbers are no part of one, nor several."""
+    """Slices have 6 chips: 9 in a row of numbers are no whole slices, nor a part of one."""
+    ff = feed_forward(m=64, e=96, f=72)
+    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 8") | {"norm": "m 64"}
+    links = {"bytes_per_second": 10, "network_bytes_per_second": 1}
+    slices = ChipPod(LinksSpec.model_validate(links), (3, 6))
+    _, found = shard(ff, spread(ff, **cut), slices)
+    allowed = "neighbours in a dimension, or all of it, of the ring of 3 x 6"
+    assert found == [("groups[2]", "Y: 9 chips, 1 apart", allowed)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "closes_at", "tile", "sides"),
+    [
+        # sides of 6, of which 4 are no part
+        ((6, 6), 8, 24, [(2, "line", 1), (2, "line", 0)]),
+        # sums of V: a line's links have V each, those of two lines 3/4 V, and 4 hops are for 6
+        ((4, 4), 8, 24, [(2, "line", 1), (2, "line", 0)]),
+        # rings' links have 3/4 V as well, and 4 hops
+        ((4, 4), 4, 24, [(4, "ring", 1)]),
+        # lines of 2 and 4 have 7/8 V / (1/2 + 3/4), three lines of 2 have 7/8 V / (3/2)
+        ((4, 4, 4), 8, 12, [(2, "line", 2), (2, "line", 1), (2, "line", 0)]),
+    ],
+)
+def test_sums_of_chips_go_over_a_block_where_that_is_faster(
+    shape: tuple[int, ...], closes_at: int, tile: int, sides: list[tuple[int, AxisForm, int]]
+) -> None:
     ff = feed_forward(m=64, e=96, f=96)
-    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 24") | {"norm": "m 64"}
-    torus = ChipPod(LinksSpec(topology="torus", dimensions=2), (6, 6))
-    _, found = shard(ff, spread(ff, **cut), torus)
-    allowed = "neighbours in a dimension, or all of it, of the torus of 6 x 6"
-    assert found == [("groups[2]", "Y: 4 chips, 1 apart", allowed)]
+    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {tile}") | {"norm": "m 64"}
+    links = LinksSpec(
+        topology="torus",
+        dimensions=len(shape),
+        closes_at=closes_at,
+        bytes_per_second=10**9,
+        hop_cycles=9,
+    )
+    pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
+    assert not found
+    assert pod is not None
+    (summed,) = pod.exchanges
+    assert summed.axes == tuple(LinkAxis(*side) for side in sides)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +188,7 @@ def test_the_order_in_which_a_shape_is_written_changes_nothing(
     pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
     assert not found
     assert pod is not None
-    assert pod.order == order
+    assert [number for number, _ in pod.numbering] == list(order)
     assert [one.axes for one in pod.exchanges] == [tuple(LinkAxis(*side) for side in sides)]
 
 
