@@ -17,7 +17,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
-from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.layers import Factor
 from simaccel.importers.onnx_files.places import NodePlace
@@ -50,7 +50,7 @@ class _AttentionInputs:
     more; with a ``window``, only to the last ``window`` of them.
     """
 
-    operands: tuple[Given, Given, Given]
+    operands: tuple[NodeInput, NodeInput, NodeInput]
     heads: int
     kv_heads: int
     kv_tokens: tuple[int, int]
@@ -95,8 +95,10 @@ def attention_node(place: NodePlace) -> AccountEntry:
     batch, _, rows, size = queries.shape
     blocks = list(inputs.row_blocks(rows))
     made = _attend(place, queries, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
-    flat = len(place.made) == _FLAT
-    place.set_output(made.transpose((0, 2, 1, 3)).reshape(place.made) if made and flat else made)
+    flat = len(place.out_shape) == _FLAT
+    place.set_output(
+        made.transpose((0, 2, 1, 3)).reshape(place.out_shape) if made and flat else made
+    )
     for number, why in inputs.unread.items():
         place.report_input(number, why)
     pairs = sum(block.pairs for block in blocks)
@@ -127,8 +129,8 @@ def _attend(
         key = key.transpose((0, 1, 3, 2))
         operands = (query, query.shape), (key, key.shape), (value, value.shape)
         names = (f"{place.name}.L{label}", f"{place.name}.softmax{label}", f"{place.name}.A{label}")
-        made.append(layers.attention(place.building, names, operands, block.visible))
-    return made[0] if len(made) == 1 else place.building.join(f"{place.name}.A.O", made, 2)
+        made.append(layers.add_attention(place.builder, names, operands, block.visible))
+    return made[0] if len(made) == 1 else place.builder.join(f"{place.name}.A.O", made, 2)
 
 
 # -- inputs of each kind of node
@@ -153,7 +155,7 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
     heads, inputs = _number(place, "num_heads"), place.node.input
     names = [name for name in inputs[:3] if name]
     packed = place.shape(len(names) - 1)
-    operands: list[Given] = [(name, place.network.shapes[name]) for name in names]
+    operands: list[NodeInput] = [(name, place.network.shapes[name]) for name in names]
     if len(names) < 3:  # noqa: PLR2004 - some of queries, keys and values are packed
         part = (*packed[:2], heads * packed[-1])
         operands = [*operands[:-1], *[(names[-1], part)] * (4 - len(names))]
@@ -171,7 +173,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
     if not place.node.input[1]:  # queries, keys and values are packed
         size = shape[-1] // max(1, heads + 2 * kv_heads)
         query, key = ((name, (*shape[:2], count * size)) for count in (heads, kv_heads))
-        operands: tuple[Given, Given, Given] = query, key, key
+        operands: tuple[NodeInput, NodeInput, NodeInput] = query, key, key
     else:
         operands = (name, shape), place.shaped_input(1), place.shaped_input(2)
     tokens = _count_tokens(place, operands[1], 3)
@@ -194,8 +196,8 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
         place.shape(1)[1],
     )
     sizes = place.attribute("qkv_hidden_sizes") or [columns // 3] * 3
-    factor = Factor(place.shaped_input(1), place.building.kind_of(place.node.input[1]))
-    made = layers.product(place.building, f"{place.name}.QKV", place.shaped_input(0), factor)
+    factor = Factor(place.shaped_input(1), place.builder.kind_of(place.node.input[1]))
+    made = layers.add_product(place.builder, f"{place.name}.QKV", place.shaped_input(0), factor)
     query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
     quantised = place.node.op_type == "QAttention"  # scales stand behind the bias
     at, inputs = 8 if quantised else 4, place.node.input
@@ -217,7 +219,7 @@ def _number(place: NodePlace, name: str) -> int:
     return int(place.attribute(name, 0))
 
 
-def _count_tokens(place: NodePlace, operand: Given, past: int) -> int:
+def _count_tokens(place: NodePlace, operand: NodeInput, past: int) -> int:
     """Return the tokens of keys or values: the new ones, and those of the cache, input ``past``.
 
     If the cache has room for all tokens (an output has the same size), the new ones are in it.
@@ -245,18 +247,18 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
 
 
 def _heads(
-    place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], kv_tokens: int = 0
+    place: NodePlace, letter: str, operand: NodeInput, heads: tuple[int, ...], kv_tokens: int = 0
 ) -> SlotView:
     """Return an operand as [batch, heads, tokens, size].
 
     ``kv_tokens``: tokens of keys or values with those of the cache; 0: the operand's own.
     """
-    (source, shape), building = operand, place.building
+    (source, shape), builder = operand, place.builder
     flat, count = len(shape) == _FLAT, math.prod(heads)
     order = (0, 2, 1, 3) if flat else (0, 1, 2, 3)
     tokens = shape[1] if flat else shape[2]
     is_cached = bool(kv_tokens) and kv_tokens != tokens
-    view = None if is_cached else building.view(source)
+    view = None if is_cached else builder.view(source)
     if view is not None and view.shape != shape:
         view = None
     if view is not None and flat:
@@ -272,7 +274,7 @@ def _heads(
         else (shape[0], *heads, kv_tokens or tokens, shape[3])
     )
     kind: Kind | None = "cache" if is_cached else None
-    root = building.add_copy(f"{place.name}.{letter}", source, kind)
+    root = builder.add_copy(f"{place.name}.{letter}", source, kind)
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
     merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))
@@ -280,14 +282,14 @@ def _heads(
         whole = (
             (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
         )
-        building.set_first_view(source, SlotView(root, whole))
+        builder.set_first_view(source, SlotView(root, whole))
     return merged_view.transpose(order)
 
 
 def _rotate_heads(place: NodePlace, letter: str, view: SlotView) -> SlotView:
     """Return heads after rotary embedding: one pass over them."""
     name = f"{place.name}.rotary.{letter}"
-    return place.building.vector(name, "scale", view.shape, [(view, view.shape)])
+    return place.builder.vector(name, "scale", view.shape, [(view, view.shape)])
 
 
 def _repeat_heads(view: SlotView, group: int) -> SlotView:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
+from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
 from simaccel.importers.onnx_files.views import PendingOperator, SlotView, sizes_of
 
 _ONE = "_"
 """The letter of a dimension of one element that is put before all others."""
-Lettered = tuple[Given, str]
+Lettered = tuple[NodeInput, str]
 """A tensor, and a letter for each of its dimensions."""
 
 
-def contraction(
-    building: WorkloadBuilder, name: str, operands: Sequence[Lettered], output: str
+def add_contraction(
+    builder: WorkloadBuilder, name: str, operands: Sequence[Lettered], output: str
 ) -> SlotView:
     """Add a sum of products of tensors, whose dimensions have letters, as an einsum.
 
@@ -23,10 +23,12 @@ def contraction(
     """
     if not output:  # what is made has a rank
         ((source, shape), letters), *others = operands
-        made = contraction(building, name, [((source, (1, *shape)), _ONE + letters), *others], _ONE)
+        made = add_contraction(
+            builder, name, [((source, (1, *shape)), _ONE + letters), *others], _ONE
+        )
         return SlotView(made.root, (), made.dims[0])
     whole = whole_sizes(operands)
-    parts = _parts(building, operands, whole)
+    parts = _parts(builder, operands, whole)
     if not any(parts[letter] for letter in output):
         parts[output[0]] = [1]
     ranks = {
@@ -41,11 +43,11 @@ def contraction(
             for letter, size in zip(letters, shape, strict=True)
         ]
         label = f"{name}.{'IWCDEFGH'[min(number, 7)]}"
-        uses.append(building.factor(label, source, dims, sizes, building.kind_of(source)))
-    made, out = building.output(name, [ranks[letter] for letter in output], sizes)
+        uses.append(builder.factor(label, source, dims, sizes, builder.kind_of(source)))
+    made, out = builder.output(name, [ranks[letter] for letter in output], sizes)
     used = {rank for use in (*uses, out) for terms, _ in use.slots.values() for rank, _ in terms}
     kept = {rank: size for rank, size in sizes.items() if rank in used}
-    building.add(PendingOperator(name, kept, tuple(uses), out))
+    builder.add(PendingOperator(name, kept, tuple(uses), out))
     return made
 
 
@@ -69,12 +71,12 @@ def name_unequal(operands: Sequence[Lettered]) -> str:
 
 
 def _parts(
-    building: WorkloadBuilder, operands: Sequence[Lettered], whole: dict[str, int]
+    builder: WorkloadBuilder, operands: Sequence[Lettered], whole: dict[str, int]
 ) -> dict[str, list[int]]:
     """Return the sizes of the ranks of each letter: several where a tensor is stored so."""
     ranks = {letter: [size] if size > 1 else [] for letter, size in whole.items()}
     for (source, shape), letters in operands:
-        view = building.view(source)
+        view = builder.view(source)
         if view is None or view.shape != shape or view.fixed:
             continue
         for letter, dim in zip(letters, view.dims, strict=True):

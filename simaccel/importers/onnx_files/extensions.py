@@ -99,8 +99,8 @@ def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:
     """Return the shape of a factor with its batch first and its rows before its columns."""
     if attribute_of(node, f"transBatch{which}", 0):
         shape = (*shape[1:-1], shape[0], shape[-1])
-    turned = attribute_of(node, f"trans{which}", 0)
-    return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+    transposed = attribute_of(node, f"trans{which}", 0)
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
 
 
 def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:

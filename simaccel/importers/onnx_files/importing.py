@@ -11,10 +11,10 @@ from pathlib import Path
 
 from simaccel.errors import Fault, InputError
 from simaccel.files.accounting import AccountEntry, FileAccount
-from simaccel.importers.onnx_files.building import WorkloadBuilder
+from simaccel.importers.onnx_files.builder import WorkloadBuilder
 from simaccel.importers.onnx_files.constants import graphs_of
 from simaccel.importers.onnx_files.extensions import attribute_of
-from simaccel.importers.onnx_files.layers import attention
+from simaccel.importers.onnx_files.layers import add_attention
 from simaccel.importers.onnx_files.lookups import LOOKUPS, index_names
 from simaccel.importers.onnx_files.operators import (
     DOMAINS,
@@ -89,23 +89,23 @@ def _load(
     if width is not None:
         indices = index_names(network)
         bits = {name: size if name in indices else BYTE * width for name, size in bits.items()}
-    building = WorkloadBuilder(
+    builder = WorkloadBuilder(
         network.shapes, bits, network.weights, splits(network), network.distinct
     )
-    importer = _Importer(network, building)
+    importer = _Importer(network, builder)
     rows = importer.rows()
     name = clean_name(Path(path).stem)
-    if not building.pending:
+    if not builder.pending:
         left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.why}
         kinds = ", ".join(sorted({left.get(row.kind, row.kind) for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
-    operators, tensors = building.finish(network.outputs)
+    operators, tensors = builder.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
-    unmoved = (*building.notes, *network.notes, *_copies(network, building))
+    unmoved = (*builder.notes, *network.notes, *_copies(network, builder))
     account = FileAccount(path, (*rows, *network.dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
-    return ImportedWorkload(workload, network.folded, tuple(sorted(building.through_dram)))
+    return ImportedWorkload(workload, network.folded, tuple(sorted(builder.through_dram)))
 
 
 @dataclass
@@ -113,7 +113,7 @@ class _Importer:
     """Conversion of a graph's nodes, in order, to operators of a workload."""
 
     network: OnnxGraph
-    building: WorkloadBuilder
+    builder: WorkloadBuilder
     ways: dict[int, list[int]] = field(default_factory=dict)
     """Number of the last node of an attention, where it is mapped -> numbers of all its nodes."""
     fused: set[int] = field(default_factory=set)
@@ -137,17 +137,17 @@ class _Importer:
             if at in self.fused:
                 continue
             place = self._place(at)
-            self.building.read_tensors.clear()
-            self.building.attributes.clear()
-            self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
+            self.builder.read_tensors.clear()
+            self.builder.attributes.clear()
+            self.builder.made_bits = self.builder.bits.get(next(iter(node.output), ""), 32)
             if at in self.ways:
                 entries |= self._attention(self.ways[at])
             else:
                 entries[at] = _map_node(place)
             if entries[at].how != "not taken":
-                self.building.notes += unread_attributes(place)
-            for name in {*node.input} - self.building.read_tensors - self.network.weights:
-                self.building.store_in_dram(name)
+                self.builder.notes += unread_attributes(place)
+            for name in {*node.input} - self.builder.read_tensors - self.network.weights:
+                self.builder.store_in_dram(name)
             self._note_sources(place, entries[at].how)
         return [entries[at] for at in sorted(entries)]
 
@@ -156,17 +156,17 @@ class _Importer:
 
         Inputs of a node that isn't modelled leave it.
         """
-        building, node = self.building, place.node
+        builder, node = self.builder, place.node
         if how == "not taken":
             for name in node.input:
-                if name in building.views:
-                    building.views[name].root.keep(leaves=True)
+                if name in builder.views:
+                    builder.views[name].root.keep(leaves=True)
         elif how == "harmless":
             moved = [name for name in node.input if name not in self.network.values]
-            building.record_origins(node.output, moved if node.op_type == "Concat" else moved[:1])
+            builder.record_origins(node.output, moved if node.op_type == "Concat" else moved[:1])
 
     def _place(self, at: int) -> NodePlace:
-        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
+        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.builder)
 
     def _note_attention(self, at: int) -> None:
         """Find the attention (L, softmax, A) that begins with a node, if there is one."""
@@ -190,20 +190,20 @@ class _Importer:
         place, last = self._place(first), self._place(attend)
         names = (self.names[first], self.names[softmax], self.names[attend])
         last.set_output(
-            attention(
-                self.building,
+            add_attention(
+                self.builder,
                 names,
                 (place.shaped_input(0), place.shaped_input(1), last.shaped_input(1)),
             )
         )
-        for name in {*place.node.input} - self.building.read_tensors - self.network.weights:
-            self.building.store_in_dram(name)
+        for name in {*place.node.input} - self.builder.read_tensors - self.network.weights:
+            self.builder.store_in_dram(name)
         entries = {softmax: self._place(softmax).take_node("softmax")}
         made = {name for number in way for name in self.network.nodes[number].output}
         for between in inner:
             inside = self._place(between)
             for at, name in enumerate(inside.node.input):
-                self.building.store_in_dram(name)
+                self.builder.store_in_dram(name)
                 if name not in made:
                     inside.report_input(at, "a mask or bias of the scores: not read")
             entries[between] = inside.take_node("a part of softmax")
@@ -234,7 +234,7 @@ class _Importer:
             if node.op_type == "Softmax" and not softmax:
                 softmax = True
                 rank = len(self.network.shapes[made])
-                place = NodePlace(node, "", self.network, self.building)
+                place = NodePlace(node, "", self.network, self.builder)
                 if place.attribute("axis", -1) % rank != rank - 1:
                     return None
                 softmax_at = len(way) - 1
@@ -245,11 +245,11 @@ class _Importer:
 
 
 def _map_node(place: NodePlace) -> AccountEntry:
-    before = len(place.building.pending)
+    before = len(place.builder.pending)
     try:
         return _map_complete(place)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        del place.building.pending[before:]
+        del place.builder.pending[before:]
         works = None if place.node.op_type in MULTIPLY else 0
         return place.pass_node("not taken", "inputs or attributes that no such node has", works)
 
@@ -263,7 +263,7 @@ def _map_complete(place: NodePlace) -> AccountEntry:
     why, macs = _omission(place)
     if why:
         return place.pass_node("not taken", why, macs)
-    if 0 in place.made:
+    if 0 in place.out_shape:
         return place.pass_node("harmless", "no elements")
     if place.node.input and 0 in place.network.shapes.get(place.node.input[0], ()):
         return place.pass_node("not taken", "what is made of no elements")
@@ -302,13 +302,13 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     return why, None if kind in MULTIPLY else 0
 
 
-def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
+def _copies(network: OnnxGraph, builder: WorkloadBuilder) -> Iterator[AccountEntry]:
     """Yield an entry for each output of the graph that is written in part or not at all."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
     known = [node for node in network.nodes if node.op_type in HANDLERS]
     beside = {name for node in known for name in node.output[1:]}
     for name in network.outputs:
-        view = building.views.get(name)
+        view = builder.views.get(name)
         stored = view if view is not None and view.root.made else None
         count = math.prod(network.shapes.get(name, ()))
         if makers.get(name) in FREE and stored is None and name in network.shapes:

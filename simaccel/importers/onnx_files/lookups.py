@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from simaccel.files.accounting import AccountEntry
-from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph
@@ -52,7 +52,7 @@ def index_names(network: OnnxGraph) -> set[str]:
 
 def gather(place: NodePlace) -> AccountEntry:
     """Map a lookup of rows, of single elements, or of blocks."""
-    kind, made = place.node.op_type, place.made
+    kind, made = place.node.op_type, place.out_shape
     table, indices = place.shape(0), place.shape(1)
     numbers = 1
     if kind == "Gather":
@@ -74,10 +74,10 @@ def gather(place: NodePlace) -> AccountEntry:
 
 def gather_blocks(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of few bits, whose blocks have scales."""
-    bits, made = place.attribute("bits", 4), place.made
+    bits, made = place.attribute("bits", 4), place.out_shape
     for harmless in ("gather_axis", "quantize_axis", "block_size"):
         place.attribute(harmless)
-    root = place.building.root(f"{place.name}.I", "weight", bits=bits)
+    root = place.builder.root(f"{place.name}.I", "weight", bits=bits)
     rows = fresh(root, made, range(len(made)))
     indices = place.node.input[1], _lead(place.shape(1), made)
     place.set_output(_look_up(place, place.name, (rows, made), indices))
@@ -91,24 +91,24 @@ def embed(place: NodePlace) -> AccountEntry:
 
     Without indices of positions, these are the first ones, the same for all samples.
     """
-    made, building = place.made, place.building
+    made, builder = place.out_shape, place.builder
     place.attribute("mask_index_type")
     summed = _embed_rows(place, (2, 0), "words")
-    rows: dict[str, Given] = {}
+    rows: dict[str, NodeInput] = {}
     if _has(place.node, 1):
         rows["segments"] = _embed_rows(place, (4, 1), "segments"), made
     if _has(place.node, 8):
         rows["positions"] = _embed_rows(place, (3, 8), "positions"), made
     else:
         first = (*(1,) * (len(made) - 2), *made[-2:])
-        root = building.add_copy(f"{place.name}.positions", place.node.input[3])
+        root = builder.add_copy(f"{place.name}.positions", place.node.input[3])
         rows["positions"] = fresh(root, first), first
     for label, row in rows.items():
         name = f"{place.name}.{label}.sum"
-        summed = building.vector(name, "residual", made, [(summed, made), row])
+        summed = builder.vector(name, "residual", made, [(summed, made), row])
     place.report_input(6, "a bias beside a gain: not read")
-    both: list[Given] = [(summed, made), place.shaped_input(5)]
-    place.set_output(building.vector(place.name, "layer_norm", made, both, len(made) - 1))
+    both: list[NodeInput] = [(summed, made), place.shaped_input(5)]
+    place.set_output(builder.vector(place.name, "layer_norm", made, both, len(made) - 1))
     place.set_output(summed, 2)
     return place.take_node("lookup, residual and layer_norm")
 
@@ -116,8 +116,8 @@ def embed(place: NodePlace) -> AccountEntry:
 def _embed_rows(place: NodePlace, pair: tuple[int, int], label: str) -> SlotView:
     """Add the lookup of a row for each token; ``pair``: which inputs are table and indices."""
     table, indices = (place.node.input[number] for number in pair)
-    wide = _lead(place.shape(pair[1]), place.made)
-    return _look_up(place, f"{place.name}.{label}", (table, place.made), (indices, wide))
+    wide = _lead(place.shape(pair[1]), place.out_shape)
+    return _look_up(place, f"{place.name}.{label}", (table, place.out_shape), (indices, wide))
 
 
 def _has(node: Proto, number: int) -> bool:
@@ -131,37 +131,37 @@ def _lead(indices: Shape, made: Shape) -> Shape:
 
 
 def _look_up(
-    place: NodePlace, name: str, table: Given, indices: tuple[str, Shape], numbers: int = 1
+    place: NodePlace, name: str, table: NodeInput, indices: tuple[str, Shape], numbers: int = 1
 ) -> SlotView:
     """Add a lookup: of a table as many elements as are made, and an index of some ``numbers``.
 
     What is read of a table is a tensor of its own, as nobody knows which elements come.
     """
-    building, (source, made) = place.building, table
+    builder, (source, made) = place.builder, table
     if not isinstance(source, SlotView):
-        root = building.add_copy(f"{name}.I", source)
-        source = fresh(root, made, (), building.splits)
-        view = building.view(indices[0])
+        root = builder.add_copy(f"{name}.I", source)
+        source = fresh(root, made, (), builder.splits)
+        view = builder.view(indices[0])
         if view is not None and view.repeats and root.outside and place.node.op_type == "Gather":
             root.distinct = math.prod(made) // math.prod(view.shape) * view.elements
-    operands: list[Given] = [(source, made)]
-    if numbers * building.bits_of(indices[0]) > BYTE * MAX_BYTES_PER_ELEMENT:
+    operands: list[NodeInput] = [(source, made)]
+    if numbers * builder.bits_of(indices[0]) > BYTE * MAX_BYTES_PER_ELEMENT:
         place.report_input(1, f"indices of {numbers} numbers each: not moved")
     elif math.prod(indices[1]) > 1:  # else it is a number, like an address
         operands.append((_read_indices(place, f"{name}.at", indices, numbers), indices[1]))
-    return building.vector(name, "lookup", made, operands)
+    return builder.vector(name, "lookup", made, operands)
 
 
 def _read_indices(
     place: NodePlace, label: str, indices: tuple[str, Shape], numbers: int
 ) -> SlotView:
     """Return indices as a view with dimensions of what is made, or a tensor of their own."""
-    building, (name, wide) = place.building, indices
-    known = building.view_external(name, label)
+    builder, (name, wide) = place.builder, indices
+    known = builder.view_external(name, label)
     view = known.reshape(wide) if known is not None and numbers == 1 else None
     if view is not None and not view.repeats:
-        building.read_tensors.add(name)
+        builder.read_tensors.add(name)
         return view
-    root = building.add_copy(label, name)
+    root = builder.add_copy(label, name)
     root.bits *= numbers
     return fresh(root, wide)

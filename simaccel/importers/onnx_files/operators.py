@@ -149,7 +149,7 @@ def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
         harmless = _FACTORS if place.node.domain else _HARMLESS
-        if one.name not in place.building.attributes and one.name not in harmless:
+        if one.name not in place.builder.attributes and one.name not in harmless:
             name = f"{place.name}.{one.name}"
             yield AccountEntry(name, "not taken", "not read", "attribute")
 

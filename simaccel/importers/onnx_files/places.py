@@ -11,7 +11,7 @@ from typing import Any
 
 from simaccel.files.accounting import AccountEntry, How
 from simaccel.files.limits import MAX_WINDOW
-from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
+from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.reading import OnnxGraph
@@ -21,30 +21,35 @@ from simaccel.workload.conv import positions
 
 @dataclass(frozen=True)
 class FilterWindow:
-    """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
+    """A filter or pooling window that slides over one dimension.
 
-    made: int
-    reach: int
+    ``outputs``: positions of the window. ``taps``: elements of a window. ``zeros_before``: of the
+    border, in front of the first element.
+    """
+
+    outputs: int
+    taps: int
     stride: int = 1
     dilation: int = 1
-    before: int = 0
+    zeros_before: int = 0
 
     @property
     def length(self) -> int:
         """Positions of the input that all windows together reach."""
-        return (self.made - 1) * self.stride + (self.reach - 1) * self.dilation + 1
+        return (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
     def count_inside(self, size: int) -> int:
         """Return the pairs of a position and a tap that read one of ``size`` elements, not zeros.
 
-        >>> FilterWindow(4, 3, before=1).count_inside(4)  # 2, 3, 3 and 2 taps
+        >>> FilterWindow(4, 3, zeros_before=1).count_inside(4)  # 2, 3, 3 and 2 taps
         10
         """
-        firsts = (tap * self.dilation - self.before for tap in range(self.reach))
+        firsts = (tap * self.dilation - self.zeros_before for tap in range(self.taps))
         return sum(
             max(
                 0,
-                min(self.made, -(-(size - first) // self.stride)) - max(0, -(first // self.stride)),
+                min(self.outputs, -(-(size - first) // self.stride))
+                - max(0, -(first // self.stride)),
             )
             for first in firsts
         )
@@ -57,31 +62,31 @@ class NodePlace:
     node: Any
     name: str
     network: OnnxGraph
-    building: WorkloadBuilder
+    builder: WorkloadBuilder
 
     def shape(self, number: int) -> Shape:
         """Return the shape of the input with a number."""
         return self.network.shapes[self.node.input[number]]
 
-    def shaped_input(self, number: int) -> Given:
+    def shaped_input(self, number: int) -> NodeInput:
         """Return (name, shape) of the input with a number."""
         return self.node.input[number], self.shape(number)
 
     def is_only_reader(self, number: int) -> bool:
         """Return whether an input is all of an operator's output, and nothing else reads it."""
-        name, building = self.node.input[number], self.building
-        view = building.views.get(name)
+        name, builder = self.node.input[number], self.builder
+        view = builder.views.get(name)
         if view is None or not view.root.made or view.root.read or view.root.kept:
             return False
-        return name not in building.derived and self.network.readers(name) == 1
+        return name not in builder.derived and self.network.readers(name) == 1
 
     def set_output(self, view: SlotView | None, number: int = 0) -> None:
         """Set the view of an output, if there is one."""
         if view is not None and number < len(self.node.output):
-            self.building.views[self.node.output[number]] = view
+            self.builder.views[self.node.output[number]] = view
 
     @property
-    def made(self) -> Shape:
+    def out_shape(self) -> Shape:
         """The shape of the first output that has a name."""
         return self.network.shapes[next(name for name in self.node.output if name)]
 
@@ -93,7 +98,7 @@ class NodePlace:
 
     def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
         """Return an attribute's value, and record that it has been read."""
-        self.building.attributes.add(name)
+        self.builder.attributes.add(name)
         return attribute_of(self.node, name, default)
 
     def window_steps(self, count: int) -> tuple[list[int], list[int], list[int], str]:
@@ -116,7 +121,7 @@ class NodePlace:
         count = math.prod(self.network.shapes.get(name, ()))
         if name and count > 1:
             note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
-            self.building.notes.append(note)
+            self.builder.notes.append(note)
 
     def take_node(self, become: str, macs: int = 0) -> AccountEntry:
         """Return the account entry of a node that becomes operators, or a part of one."""
@@ -133,7 +138,7 @@ def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow
 
     ``size``: of the input; ``reach``: of the filter or window.
     """
-    count, made = len(reach), place.made[2:]
+    count, made = len(reach), place.out_shape[2:]
     stride, dilation, pads, auto = place.window_steps(count)
     windows = []
     for at, length in enumerate(size):

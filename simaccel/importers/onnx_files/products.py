@@ -14,9 +14,9 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
-from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
-from simaccel.importers.onnx_files.contractions import contraction, name_unequal, whole_sizes
+from simaccel.importers.onnx_files.contractions import add_contraction, name_unequal, whole_sizes
 from simaccel.importers.onnx_files.layers import Factor, Filters
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
@@ -37,7 +37,7 @@ def conv(place: NodePlace) -> AccountEntry:
     size = place.shape(0)[2:]
     filters, inner, *reach = place.shape(second)
     groups = place.attribute("group", 1) or 1
-    macs = place.made[0] * filters * inner * math.prod((*place.made[2:], *reach))
+    macs = place.out_shape[0] * filters * inner * math.prod((*place.out_shape[2:], *reach))
     if len(size) > layers.MOST_WINDOWS:
         return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", macs)
     if why := place.long_window(tuple(reach)):
@@ -50,9 +50,9 @@ def conv(place: NodePlace) -> AccountEntry:
     if place.node.op_type == "FusedConv":
         place.report_input(3, "a sum after the convolution: not read")
     place.set_output(
-        layers.conv(place.building, place.name, place.shaped_input(0), of, windows, weights)
+        layers.add_conv(place.builder, place.name, place.shaped_input(0), of, windows, weights)
     )
-    if (kind := place.building.pending[-1].kind) is not None:
+    if (kind := place.builder.pending[-1].kind) is not None:
         return place.take_node(kind)
     return place.take_node("conv", macs)
 
@@ -73,10 +73,10 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
         return place.pass_node("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
     of = Filters(groups, filters, channels // groups)
-    before = len(place.building.pending)
-    made = transposed_conv(place.building, place.name, place.shaped_input(0), of, phases)
-    place.set_output(made if made.shape == place.made else None)
-    added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
+    before = len(place.builder.pending)
+    made = transposed_conv(place.builder, place.name, place.shaped_input(0), of, phases)
+    place.set_output(made if made.shape == place.out_shape else None)
+    added = [math.prod(pending.ranks.values()) for pending in place.builder.pending[before:]]
     zeros = _zero_share(phases, size)
     border = f"{zeros:.1%} of its MACs are products with zeros around the input" if zeros else ""
     return replace(place.take_node(f"conv of {len(added)} phases", sum(added)), remark=border)
@@ -96,15 +96,15 @@ def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
     products = elements = 1
     for phase, length in zip(phases, size, strict=True):
         windows = [window for _, window in phase.first]
-        products *= sum(window.made * window.reach for window in windows)
+        products *= sum(window.outputs * window.taps for window in windows)
         elements *= sum(window.count_inside(length) for window in windows)
     return 1 - elements / products if products else 0.0
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
     """Return the phases of a dimension: which taps make which positions, of which inputs."""
-    strides, dilations, pads, auto = place.window_steps(len(place.made) - 2)
-    before, made, stride, apart = pads[at], place.made[2 + at], strides[at], dilations[at]
+    strides, dilations, pads, auto = place.window_steps(len(place.out_shape) - 2)
+    before, made, stride, apart = pads[at], place.out_shape[2 + at], strides[at], dilations[at]
     extra = (place.attribute("output_padding") or [0] * (at + 1))[at]
     if auto.startswith("SAME") or place.attribute("output_shape"):
         lacking = max(0, stride * (size - 1) + extra + (reach - 1) * apart + 1 - made)
@@ -115,27 +115,27 @@ def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
 def gemm(place: NodePlace) -> AccountEntry:
     """Map a Gemm; its bias begins the sums."""
     second = _SECOND.get(place.node.op_type, 1)
-    turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
-    factor = _factor(place, second, turned=turned[1])
-    rows, own = "km" if turned[0] else "mk", "nk" if turned[1] else "kn"
-    if why := name_unequal([(place.shaped_input(0), rows), (factor.given, own)]):
+    transposed = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
+    factor = _factor(place, second, transposed=transposed[1])
+    rows, own = "km" if transposed[0] else "mk", "nk" if transposed[1] else "kn"
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)]):
         return place.pass_node("not taken", why, None)
-    made = layers.product(
-        place.building, place.name, place.shaped_input(0), factor, turned=turned[0]
+    made = layers.add_product(
+        place.builder, place.name, place.shaped_input(0), factor, transposed=transposed[0]
     )
-    inner = place.shape(0)[0 if turned[0] else 1]
+    inner = place.shape(0)[0 if transposed[0] else 1]
     if second == 1 and _is_summand(place):
-        operands = [(made, place.made), place.shaped_input(2)]
-        made = place.building.vector(f"{place.name}.sum", "residual", place.made, operands)
+        operands = [(made, place.out_shape), place.shaped_input(2)]
+        made = place.builder.vector(f"{place.name}.sum", "residual", place.out_shape, operands)
     place.set_output(made)
-    return place.take_node("gemm", math.prod(place.made) * inner)
+    return place.take_node("gemm", math.prod(place.out_shape) * inner)
 
 
 def _is_summand(place: NodePlace) -> bool:
     """Return whether the third input is a matrix or comes from outside: no bias."""
     name = place.node.input[2] if len(place.node.input) > 2 else ""  # noqa: PLR2004 - its place
     count = math.prod(place.network.shapes.get(name, ()))
-    return count > 1 and (name not in place.network.weights or count > place.made[-1])
+    return count > 1 and (name not in place.network.weights or count > place.out_shape[-1])
 
 
 def matmul(place: NodePlace) -> AccountEntry:
@@ -145,12 +145,12 @@ def matmul(place: NodePlace) -> AccountEntry:
     lead = string.ascii_uppercase[::-1]  # batches are counted from the last
     rows, own = f"{lead}mk"[-len(place.shape(0)) :], f"{lead}kn"[-len(place.shape(second)) :]
     own = "k" if own == "n" else own
-    if why := name_unequal([(place.shaped_input(0), rows), (factor.given, own)]):
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)]):
         return place.pass_node("not taken", why, None)
-    made = layers.product(place.building, place.name, place.shaped_input(0), factor)
-    place.set_output(made if made.shape == place.made else made.reshape(place.made))
+    made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
+    place.set_output(made if made.shape == place.out_shape else made.reshape(place.out_shape))
     inner = place.shape(0)[-1]
-    return place.take_node("gemm", math.prod(place.made) * inner)
+    return place.take_node("gemm", math.prod(place.out_shape) * inner)
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
@@ -166,7 +166,7 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
     if why := name_unequal(operands):
         return place.pass_node("not taken", why, None)
     sizes = whole_sizes(operands)
-    place.set_output(contraction(place.building, place.name, operands, f"{lead}mn"))
+    place.set_output(add_contraction(place.builder, place.name, operands, f"{lead}mn"))
     return place.take_node("gemm", math.prod(sizes.values()))
 
 
@@ -177,18 +177,18 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     for harmless in ("block_size", "quant_type", "accuracy_level"):
         place.attribute(harmless)
     name = f"{place.name}.W"
-    root = place.building.root(name, "weight", bits=bits)
-    weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)
-    factor = Factor(weights, "weight", turned=True)
-    made = layers.product(place.building, place.name, place.shaped_input(0), factor)
-    place.set_output(made if made.shape == place.made else made.reshape(place.made))
+    root = place.builder.root(name, "weight", bits=bits)
+    weights: NodeInput = fresh(root, (columns, inner), (0, 1)), (columns, inner)
+    factor = Factor(weights, "weight", transposed=True)
+    made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
+    place.set_output(made if made.shape == place.out_shape else made.reshape(place.out_shape))
     scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
     why = "scales and zero points of blocks are not moved"
     note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
-    place.building.notes.append(note)
-    return place.take_node("gemm", math.prod(place.made) * inner)
+    place.builder.notes.append(note)
+    return place.take_node("gemm", math.prod(place.out_shape) * inner)
 
 
 def matmul_shape(first: Shape, second: Shape) -> Product:
@@ -207,9 +207,9 @@ def matmul_shape(first: Shape, second: Shape) -> Product:
     return Product(b=max(batch, outer), m=first[-2], k=k, n=n)
 
 
-def _factor(place: NodePlace, number: int, *, turned: bool = False) -> Factor:
-    kind = place.building.kind_of(place.node.input[number])
-    return Factor(place.shaped_input(number), kind, turned=turned)
+def _factor(place: NodePlace, number: int, *, transposed: bool = False) -> Factor:
+    kind = place.builder.kind_of(place.node.input[number])
+    return Factor(place.shaped_input(number), kind, transposed=transposed)
 
 
 def einsum(place: NodePlace) -> AccountEntry:
@@ -222,7 +222,7 @@ def einsum(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, None)
     if len(operands) == 1:
         return _map_single_operand(place, operands[0], output)
-    macs, building, made = 0, place.building, None
+    macs, builder, made = 0, place.builder, None
     for number, second in enumerate(operands[1:]):
         first = operands[0] if made is None else made
         later = {*output, *(letter for _, letters in operands[number + 2 :] for letter in letters)}
@@ -231,16 +231,16 @@ def einsum(place: NodePlace) -> AccountEntry:
         kept = "".join(letter for letter in sizes if letter in later)
         last = number == len(operands) - 2
         name = place.name if last else f"{place.name}.{number}"
-        view = contraction(building, name, pair, output if last else kept)
+        view = add_contraction(builder, name, pair, output if last else kept)
         shape = tuple(sizes[letter] for letter in (output if last else kept))
         made = (view, shape), output if last else kept
         macs += math.prod(sizes.values())
         if last:
-            place.set_output(view if view.shape == place.made else None)
+            place.set_output(view if view.shape == place.out_shape else None)
     return place.take_node("einsum", macs)
 
 
-def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
+def _letters(place: NodePlace) -> tuple[list[tuple[NodeInput, str]], str] | None:
     """Return the operands of an equation with a letter for each dimension, and the output's."""
     equation = str(place.attribute("equation", "")).replace(" ", "")
     left, arrow, output = equation.partition("->")
@@ -260,17 +260,19 @@ def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
     return [(place.shaped_input(at), term) for at, term in enumerate(terms)], output
 
 
-def _map_single_operand(place: NodePlace, operand: tuple[Given, str], output: str) -> AccountEntry:
+def _map_single_operand(
+    place: NodePlace, operand: tuple[NodeInput, str], output: str
+) -> AccountEntry:
     """Map an equation of one operand: a transposition, or a sum."""
     source, letters = operand
     left = [letter for letter in letters if letter in output]
     gone = [at for at, letter in enumerate(letters) if letter not in output]
     view: SlotView | None
     if gone:
-        view = layers.reduction(place.building, place.name, source, gone, keeps=False)
+        view = layers.add_reduction(place.builder, place.name, source, gone, keeps=False)
     else:
-        view = place.building.view_external(place.node.input[0], f"{place.name}.I")
-        view = place.building.view(place.node.input[0]) if view is None else view
+        view = place.builder.view_external(place.node.input[0], f"{place.name}.I")
+        view = place.builder.view(place.node.input[0]) if view is None else view
     if view is not None and len(view.dims) == len(left):
         place.set_output(view.transpose([left.index(letter) for letter in output]))
     return place.take_node("average_pooling") if gone else place.pass_node("harmless", "addresses")
@@ -299,7 +301,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
             place.set_output(SlotView(state.root, ((), (), *state.dims)))
         else:
             for state in states:
-                place.building.store_in_dram(state)
+                place.builder.store_in_dram(state)
         if turns == 1 and not first:
             place.set_output(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
     return place.take_node("gemms and gates", macs)
@@ -307,18 +309,20 @@ def recurrent(place: NodePlace) -> AccountEntry:
 
 def _steps(place: NodePlace, name: str, shape: Shape, sizes: tuple[int, int]) -> list[SlotView]:
     """Add the steps of one direction; return the states."""
-    building, (steps, batch, inner), (gates, hidden) = place.building, shape, sizes
+    builder, (steps, batch, inner), (gates, hidden) = place.builder, shape, sizes
     ahead = Factor((None, (inner, gates)), "weight")
-    projected = layers.product(building, f"{name}.input", (place.shaped_input(0)[0], shape), ahead)
+    projected = layers.add_product(
+        builder, f"{name}.input", (place.shaped_input(0)[0], shape), ahead
+    )
     weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
     states: list[SlotView] = []
     for step in range(steps):
-        before: Given = (states[-1] if states else None, (batch, hidden))
-        summed = layers.product(building, f"{name}.step{step}", before, weights)
+        before: NodeInput = (states[-1] if states else None, (batch, hidden))
+        summed = layers.add_product(builder, f"{name}.step{step}", before, weights)
         part = projected.slice_dim(0, step, 1)
         row = None if part is None else part.reshape((batch, gates))
-        inputs: list[Given] = [(row, (batch, gates)), (summed, (batch, gates))]
-        opened = building.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)
-        both: list[Given] = [(opened.slice_dim(1, 0, hidden), (batch, hidden)), before]
-        states.append(building.vector(f"{name}.state{step}", "product", (batch, hidden), both))
+        inputs: list[NodeInput] = [(row, (batch, gates)), (summed, (batch, gates))]
+        opened = builder.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)
+        both: list[NodeInput] = [(opened.slice_dim(1, 0, hidden), (batch, hidden)), before]
+        states.append(builder.vector(f"{name}.state{step}", "product", (batch, hidden), both))
     return states

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
-from simaccel.importers.onnx_files.layers import ROWS, Filters, read_filtered
+from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
+from simaccel.importers.onnx_files.layers import WINDOW_RANKS, Filters, read_filtered
 from simaccel.importers.onnx_files.places import FilterWindow
 from simaccel.importers.onnx_files.views import (
     PendingOperator,
@@ -70,7 +70,11 @@ class Phases:
 
 
 def transposed_conv(
-    building: WorkloadBuilder, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
+    builder: WorkloadBuilder,
+    name: str,
+    operand: NodeInput,
+    filters: Filters,
+    phases: Sequence[Phases],
 ) -> SlotView:
     """Add the convolutions of all phases, and return their joint output."""
     if all(each.joined or each.stride == each.reach == 1 for each in phases):
@@ -78,23 +82,23 @@ def transposed_conv(
         taps = [each.reach for each in phases]
     else:
         ways, taps = [[*each.first] for each in phases], [1] * len(phases)
-    root = building.root(f"{name}.O", "output", made=True)
+    root = builder.root(f"{name}.O", "output", made=True)
     view = SlotView(root, ())
     for number, way in enumerate(product(*ways)):
         windows = [window for _, window in way]
         use, sizes, (samples, outer, inner) = read_filtered(
-            building, name, operand, filters, windows
+            builder, name, operand, filters, windows
         )
         inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
         sizes |= dict(inside)
-        reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
+        reach = [r for _, r in WINDOW_RANKS if r in sizes] + [rank for rank, _ in inside]
         label = f"{name}.{number}" if number else name
         view, slots = _view_of_phase(
             root, (samples, outer), sizes, phases, [phase for phase, _ in way], taps
         )
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
-        weights = building.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
-        building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
+        weights = builder.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
+        builder.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 
 
@@ -118,7 +122,7 @@ def _view_of_phase(
 
     dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
     for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
-        place = ROWS[-len(phases) :][number][0]
+        place = WINDOW_RANKS[-len(phases) :][number][0]
         sizes.setdefault(place, 1)
         spans = [slot(place, -(-phases_of.made // phases_of.stride))]
         if taps[number] > 1:

@@ -8,7 +8,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
-from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.places import FilterWindow, NodePlace, windows_of
 from simaccel.importers.onnx_files.views import PendingOperator, SlotView
@@ -63,7 +63,9 @@ def unary(place: NodePlace) -> AccountEntry:
 
 def _one_pass(place: NodePlace) -> AccountEntry:
     kind = UNARY.get(place.node.op_type, "scale")
-    place.set_output(place.building.vector(place.name, kind, place.made, [place.shaped_input(0)]))
+    place.set_output(
+        place.builder.vector(place.name, kind, place.out_shape, [place.shaped_input(0)])
+    )
     return place.take_node(kind)
 
 
@@ -76,40 +78,40 @@ def rotary(place: NodePlace) -> AccountEntry:
 
 def binary(place: NodePlace) -> AccountEntry:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
-    kind, made, building = BINARY[place.node.op_type], place.made, place.building
+    kind, made, builder = BINARY[place.node.op_type], place.out_shape, place.builder
     names = [*place.node.input]
     if place.node.op_type.startswith("QLinear"):  # scales and zero points stand between
         names = names[0:4:3]
-    operands: list[Given] = [(name, place.network.shapes.get(name, ())) for name in names]
+    operands: list[NodeInput] = [(name, place.network.shapes.get(name, ())) for name in names]
     if place.attribute("broadcast", 0) and len(operands[1][1]) < len(made):  # below opset 7
         size = operands[1][1]
         lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
         operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
     whole = [operand for operand in operands if operand[1] == made]
-    whole.sort(key=lambda operand: _loneliness(building.view(operand[0])))
-    first: Given = whole[0] if whole else _widen_operand(place, operands, made)
+    whole.sort(key=lambda operand: _loneliness(builder.view(operand[0])))
+    first: NodeInput = whole[0] if whole else _widen_operand(place, operands, made)
     others = [operand for operand in operands if math.prod(operand[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
-        others = [operand for operand in operands if building.view(operand[0]) is not None]
+        others = [operand for operand in operands if builder.view(operand[0]) is not None]
     done = first if whole else operands[0]
     if done in others:
         others.remove(done)
     if not others:
-        place.set_output(building.vector(place.name, "scale", made, [first]))
+        place.set_output(builder.vector(place.name, "scale", made, [first]))
         return place.take_node("scale")
     for at, other in enumerate(others):
         name = f"{place.name}.{at}" if at else place.name
-        first = building.vector(name, kind, made, [first, other]), made
-    place.set_output(building.view(first[0]))
+        first = builder.vector(name, kind, made, [first, other]), made
+    place.set_output(builder.view(first[0]))
     return place.take_node(kind)
 
 
-def _widen_operand(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
+def _widen_operand(place: NodePlace, operands: Sequence[NodeInput], made: Shape) -> NodeInput:
     """Return the first of operands of which none has all elements, repeated to what is made."""
     source = operands[0][0]
-    view = place.building.view(source)
+    view = place.builder.view(source)
     if view is None and isinstance(source, str):
-        view = place.building.view_external(source, f"{place.name}.A")
+        view = place.builder.view_external(source, f"{place.name}.A")
     return None if view is None else view.expand(made), made
 
 
@@ -120,7 +122,7 @@ def _loneliness(view: SlotView | None) -> int:
 
 def softmax(place: NodePlace) -> AccountEntry:
     """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
-    rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
+    rank, coerced = (len(place.out_shape), place.network.opset < _COERCED and not place.node.domain)
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
     place.set_output(
         _add_along_axes(
@@ -131,27 +133,27 @@ def softmax(place: NodePlace) -> AccountEntry:
 
 
 def _add_along_axes(
-    place: NodePlace, kind: str, axes: tuple[int, int], operands: Sequence[Given]
+    place: NodePlace, kind: str, axes: tuple[int, int], operands: Sequence[NodeInput]
 ) -> SlotView | None:
     """Add a vector operator along dimensions, from the first to before the last, as one axis."""
-    (first, last), made = axes, place.made
+    (first, last), made = axes, place.out_shape
     size = math.prod(made[first:last])
     wide = (*made[:first], size, *made[last:])
     if wide == made:
-        return place.building.vector(place.name, kind, made, operands, first)
+        return place.builder.vector(place.name, kind, made, operands, first)
     source = operands[0][0]
-    view = place.building.view(source)
+    view = place.builder.view(source)
     part = None if view is None or view.shape != made else view.reshape(wide)
     if part is None:
-        place.building.store_in_dram(source)
-    vector = place.building.vector(place.name, kind, wide, [(part, wide)], first)
+        place.builder.store_in_dram(source)
+    vector = place.builder.vector(place.name, kind, wide, [(part, wide)], first)
     return vector.reshape(made)
 
 
 def norm(place: NodePlace) -> AccountEntry:
     """Map a layer norm or RMS norm over the last dimensions, with gain and bias."""
     kind = "layer_norm" if place.node.op_type == "LayerNormalization" else "rms_norm"
-    rank = len(place.made)
+    rank = len(place.out_shape)
     axis = int(place.attribute("axis", -1)) % rank
     most = 3 if kind == "layer_norm" else 2
     given = [place.shaped_input(at) for at in range(min(len(place.node.input), most))]
@@ -162,42 +164,42 @@ def norm(place: NodePlace) -> AccountEntry:
 def skip_norm(place: NodePlace) -> AccountEntry:
     """Map ONNX Runtime's sum with a norm after it."""
     kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
-    made, building = place.made, place.building
+    made, builder = place.out_shape, place.builder
     inputs = [place.shaped_input(0), place.shaped_input(1)]
-    summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
+    summed = builder.vector(f"{place.name}.sum", "residual", made, inputs)
     gain = [place.shaped_input(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
     for number in (3, 4):
         place.report_input(number, "a bias beside a gain: not read")
-    both: list[Given] = [(summed, made), *gain]
-    place.set_output(building.vector(place.name, kind, made, both, len(made) - 1))
+    both: list[NodeInput] = [(summed, made), *gain]
+    place.set_output(builder.vector(place.name, kind, made, both, len(made) - 1))
     place.set_output(summed, 3)
     return place.take_node(f"residual and {kind}")
 
 
 def group_norm(place: NodePlace) -> AccountEntry:
     """Map a norm over groups of channels and all positions, or over each channel's positions."""
-    made = place.made
+    made = place.out_shape
     each = "Instance" in place.node.op_type
     for number in (1, 2):
         place.report_input(number, "gains or biases of channels: not read")
     groups = made[1] if each else int(place.attribute("num_groups", 1))
     wide = (made[0] * groups, math.prod(made[1:]) // groups)
     source = place.node.input[0]
-    view = place.building.view(source)
+    view = place.builder.view(source)
     part = None if view is None else view.reshape(wide)
     if part is None:
-        place.building.store_in_dram(source)
-    vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
+        place.builder.store_in_dram(source)
+    vector = place.builder.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
     place.set_output(vector.reshape(made))
     return place.take_node("layer_norm")
 
 
 def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
-    axis = int(place.attribute("axis", -1)) % len(place.made)
+    axis = int(place.attribute("axis", -1)) % len(place.out_shape)
     place.attribute("p")
     place.set_output(
-        place.building.vector(place.name, "rms_norm", place.made, [place.shaped_input(0)], axis)
+        place.builder.vector(place.name, "rms_norm", place.out_shape, [place.shaped_input(0)], axis)
     )
     return place.take_node("rms_norm")
 
@@ -207,22 +209,22 @@ def batch_norm(place: NodePlace) -> AccountEntry:
 
     A product and a sum by channel have the form of a filter and a bias, which compilers make them.
     """
-    made, building = place.made, place.building
+    made, builder = place.out_shape, place.builder
     if place.is_only_reader(0) and isinstance(_maker(place), PendingOperator):
-        building.views[place.node.output[0]] = building.views[place.node.input[0]]
-        building.read_tensors.add(place.node.input[0])
+        builder.views[place.node.output[0]] = builder.views[place.node.input[0]]
+        builder.read_tensors.add(place.node.input[0])
         return place.pass_node("harmless", "in the filters and sums before it")
-    channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
-    scaled = building.vector(place.name, "product", made, [place.shaped_input(0), channel])
+    channel: NodeInput = None, (1, made[1], *([1] * (len(made) - 2)))
+    scaled = builder.vector(place.name, "product", made, [place.shaped_input(0), channel])
     shift = f"{place.name}.shift"
-    place.set_output(building.vector(shift, "residual", made, [(scaled, made), channel]))
+    place.set_output(builder.vector(shift, "residual", made, [(scaled, made), channel]))
     return place.take_node("product and residual")
 
 
 def _maker(place: NodePlace) -> PendingOperator | None:
     """Return the convolution or product that makes the first input, if it is one."""
-    view = place.building.views[place.node.input[0]]
-    made = [one for one in place.building.pending if one.output.root is view.root]
+    view = place.builder.views[place.node.input[0]]
+    made = [one for one in place.builder.pending if one.output.root is view.root]
     return made[0] if made and all(one.kind is None for one in made) else None
 
 
@@ -239,7 +241,7 @@ def pool(place: NodePlace) -> AccountEntry:
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
     place.set_output(
-        layers.pooling(place.building, place.name, kind, place.shaped_input(0), windows)
+        layers.add_pooling(place.builder, place.name, kind, place.shaped_input(0), windows)
     )
     return place.take_node(kind)
 
@@ -257,13 +259,15 @@ def reduction(place: NodePlace) -> AccountEntry:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
         place.set_output(
-            place.building.vector(place.name, "scale", place.made, [place.shaped_input(0)])
+            place.builder.vector(place.name, "scale", place.out_shape, [place.shaped_input(0)])
         )
         return place.take_node("scale")
     axes = [axis % count for axis in axes or range(count)]
-    keeps = len(place.made) == count
-    reduced = layers.reduction(place.building, place.name, place.shaped_input(0), axes, keeps=keeps)
-    place.set_output(reduced if reduced.shape == place.made else None)
+    keeps = len(place.out_shape) == count
+    reduced = layers.add_reduction(
+        place.builder, place.name, place.shaped_input(0), axes, keeps=keeps
+    )
+    place.set_output(reduced if reduced.shape == place.out_shape else None)
     return place.take_node("average_pooling")
 
 
@@ -272,19 +276,21 @@ def resize(place: NodePlace) -> AccountEntry:
 
     That reads as many elements as it makes, which a note says.
     """
-    size, made, building = place.shape(0), place.made, place.building
+    size, made, builder = place.shape(0), place.out_shape, place.builder
     count = len(size) - 2
     parts = [had % makes for had, makes in zip(size, made, strict=True)]
     if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
         place.set_output(
-            layers.pooling(building, place.name, "average_pooling", place.shaped_input(0), windows)
+            layers.add_pooling(
+                builder, place.name, "average_pooling", place.shaped_input(0), windows
+            )
         )
         return place.take_node("average_pooling")
     entry, had = _one_pass(place), math.prod(size)
     if size != made:
         why = f"{had} elements, read as the {math.prod(made)} that are made"
-        building.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
-        building.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
+        builder.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
+        builder.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
     return entry

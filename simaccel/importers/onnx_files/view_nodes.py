@@ -20,26 +20,26 @@ def set_views(place: NodePlace) -> bool:
 
     Inputs that are views themselves are then stored in DRAM. True if no input is a view.
     """
-    building, node = place.building, place.node
+    builder, node = place.builder, place.node
     if node.op_type in (*_VIEWS, "Split") or len({*node.input}) == 1:
-        building.view_external(node.input[0], f"{place.name}.I")
-    if not any(name in building.views for name in node.input):
+        builder.view_external(node.input[0], f"{place.name}.I")
+    if not any(name in builder.views for name in node.input):
         return True
     views = _output_views(place) if node.output[0] in place.network.shapes else []
     for number, view in enumerate(views):
         place.set_output(view, number)
-        building.derived.update(node.output[number : number + 1])
+        builder.derived.update(node.output[number : number + 1])
     if not views or None in views:
         for name in node.input:
-            building.store_in_dram(name)
+            builder.store_in_dram(name)
         return False
-    building.read_tensors.update(node.input)
+    builder.read_tensors.update(node.input)
     return True
 
 
 def _output_views(place: NodePlace) -> list[SlotView | None]:
     """Return the view that each output is, None if it is none; no entries if the node has none."""
-    kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
+    kind, view = place.node.op_type, place.builder.views.get(place.node.input[0])
     if kind == "Concat":
         return [_join_parts(place)]
     if view is None or kind not in _VIEWS:
@@ -48,14 +48,14 @@ def _output_views(place: NodePlace) -> list[SlotView | None]:
 
 
 def _reshape_view(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view if view.shape == place.made else view.reshape(place.made)
+    return view if view.shape == place.out_shape else view.reshape(place.out_shape)
 
 
 def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return the view of a Tile node: each repeated dimension gets an outer span of repetitions."""
     dims = [
         tuple(part for part in (SlotSpan(REPEATED, 0, size // had),) if part.size > 1) + dim
-        for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
+        for dim, had, size in zip(view.dims, view.shape, place.out_shape, strict=True)
     ]
     return SlotView(view.root, tuple(dims), view.fixed)
 
@@ -64,13 +64,13 @@ def _join_parts(place: NodePlace) -> SlotView | None:
     """Return the view of a concatenation; None if a part also has other readers."""
     names = list(place.node.input)
     if len(names) == 1:
-        return place.building.views[names[0]]
+        return place.builder.views[names[0]]
     if len({*names}) == 1:
-        return _tile_node(place, place.building.views[names[0]])
+        return _tile_node(place, place.builder.views[names[0]])
     if any(place.network.readers(name) != 1 for name in names):
         return None
-    axis = int(place.attribute("axis", 0)) % len(place.made)
-    return place.building.join(f"{place.name}.O", names, axis)
+    axis = int(place.attribute("axis", 0)) % len(place.out_shape)
+    return place.builder.join(f"{place.name}.O", names, axis)
 
 
 def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
@@ -124,13 +124,13 @@ def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
     if each > 1:
         wide = (*part.dims[axis], SlotSpan(REPEATED, 0, each))
         part = replace(part, dims=(*part.dims[:axis], wide, *part.dims[axis + 1 :]))
-    return part if part.shape == place.made else part.reshape(place.made)
+    return part if part.shape == place.out_shape else part.reshape(place.out_shape)
 
 
 _VIEWS: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape_view),
     **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _reshape_view),
-    "Expand": lambda place, view: view.expand(place.made),
+    "Expand": lambda place, view: view.expand(place.out_shape),
     "Tile": _tile_node,
     "Transpose": lambda place, view: view.transpose(
         place.attribute("perm") or range(len(view.dims))[::-1]
@@ -146,7 +146,7 @@ def dequantise(place: NodePlace) -> AccountEntry:
     name = place.node.input[0]
     if place.node.output[0] in place.network.outputs:
         return _add_pass(place)
-    view = place.building.view_external(name, f"{place.name}.I")
+    view = place.builder.view_external(name, f"{place.name}.I")
     if view is None:
         return _add_pass(place)
     _share_view(place)
@@ -172,20 +172,20 @@ def cast(place: NodePlace) -> AccountEntry:
 
 
 def _store_narrower(place: NodePlace) -> None:
-    root = place.building.views[place.node.input[0]].root
-    root.bits = place.building.made_bits
+    root = place.builder.views[place.node.input[0]].root
+    root.bits = place.builder.made_bits
     _share_view(place)
 
 
 def _share_view(place: NodePlace) -> None:
     given, made = place.node.input[0], place.node.output[0]
-    place.building.views[made] = place.building.views[given]
-    place.building.read_tensors.add(given)
-    if given in place.building.derived:
-        place.building.derived.add(made)
+    place.builder.views[made] = place.builder.views[given]
+    place.builder.read_tensors.add(given)
+    if given in place.builder.derived:
+        place.builder.derived.add(made)
 
 
 def _add_pass(place: NodePlace) -> AccountEntry:
     given = [place.shaped_input(0)]
-    place.set_output(place.building.vector(place.name, "scale", place.made, given))
+    place.set_output(place.builder.vector(place.name, "scale", place.out_shape, given))
     return place.take_node("scale")

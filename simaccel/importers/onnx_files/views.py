@@ -337,9 +337,7 @@ class PendingOperator:
 
 
 def note_distinct(
-    roots: Iterable[StoredTensor],
-    pending: Sequence[PendingOperator],
-    shapes: Mapping[str, Shape],
+    roots: Iterable[StoredTensor], pending: Sequence[PendingOperator], shapes: Mapping[str, Shape]
 ) -> None:
     """Set how many distinct elements each stored tensor brings in from outside or takes out.
 

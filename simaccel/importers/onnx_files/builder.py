@@ -33,8 +33,8 @@ from simaccel.workload.einsum import Kind, Operator, Tensor, Terms
 
 Source = str | SlotView | None
 """A tensor of the graph by name, a view, or None: a new tensor that only its reader has."""
-Given = tuple[Source, Shape]
-"""An operand of a node: (its source, its shape)."""
+NodeInput = tuple[Source, Shape]
+"""An input of a node: (its source, its shape)."""
 
 
 @dataclass
@@ -310,7 +310,7 @@ class WorkloadBuilder:
         name: str,
         kind: str,
         shape: Shape,
-        operands: Sequence[Given],
+        operands: Sequence[NodeInput],
         axis: int | None = None,
     ) -> SlotView:
         """Add a vector operator and return its output; operands but the first may be broadcast."""
@@ -328,7 +328,7 @@ class WorkloadBuilder:
         return made
 
     def whole(
-        self, name: str, operand: Given, axis: int | None = None, *, repeats: bool = False
+        self, name: str, operand: NodeInput, axis: int | None = None, *, repeats: bool = False
     ) -> tuple[Source, SlotView]:
         """Return (source, view) of an operator's first input; a new tensor if it has no view.
 
@@ -353,7 +353,7 @@ class WorkloadBuilder:
         return source, fresh_view
 
     def _read_broadcast(
-        self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
+        self, name: str, operand: NodeInput, like: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> SlotUse:
         """Return the use of an operand that may be broadcast to the view ``like``."""
         source, shape = operand
