@@ -92,9 +92,12 @@ class WorkloadOptions:
             allowed = f"nothing with {self.name}; the file sets it"
             repeated = [name for name in sizes if name in document]
             require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
+            if "phase" in document:
+                allowed = "nothing in a file of which tokens are generated, which has both phases"
+                raise InputError([Fault(self.name, "phase", document["phase"], allowed)])
             return make(model, {**document, **sizes})
 
-        return _rename_fields(make_workload)
+        return _rename_fields(make_workload, self.name)
 
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
         """Return a transformer or its name, and the run options of its file; refuse all else."""

@@ -24,7 +24,7 @@ from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.study.points import Point, WeightedWorkload, base_point
-from simaccel.workload import CLASSES, Workload, build
+from simaccel.workload import CLASSES, Workload, build, find_transformer
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import size_faults
 
@@ -233,6 +233,9 @@ def planned_phases(
         prefill = build(model, prompt=prompt, **whole)
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
+    of = model if isinstance(model, Transformer) else find_transformer(model)
+    if of.is_encoder and not of.decoder_layers:
+        faults.append(Fault("generation", "model", of.name, "a decoder, as tokens are generated"))
     if faults:
         raise InputError(faults)
     past = prompt + (whole.pop("kv_len", None) or 0)
