@@ -12,11 +12,9 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from simaccel.analytic.family import Ints, any_true, choose, ints, maximum, minimum
-from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
-from simaccel.mapping.tree import Spread
 
 FIGURES = (
     "cycles",
@@ -378,13 +376,3 @@ def runs_of(op: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
         if part is not None:
             found[part] = sizes[rank]
     return found
-
-
-def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
-    """Return rows and columns of a full fold, None where the tree has no spread for them."""
-    found: dict[str, Ints] = {}
-    for at, entry in enumerate(cuts.entries):
-        if isinstance(entry, Spread) and entry.level in ("rows", "cols"):
-            pieces = -(-cuts.full[at][entry.rank] // entry.tile)
-            found[entry.level] = found.get(entry.level, ints(1)) * pieces
-    return found.get("rows"), found.get("cols")

@@ -83,6 +83,11 @@ class TreePath:
     entries: tuple[Entry, ...]
     leaf: Do
 
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The tensors that it keeps in some memory."""
+        return frozenset(entry.tensor for entry in self.entries if isinstance(entry, Keep))
+
 
 @dataclass(frozen=True, eq=False)
 class Family:

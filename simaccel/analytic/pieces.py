@@ -141,6 +141,10 @@ class PathCuts:
         """
         self.space = space
         self.entries = path.entries
+        self.tiles = [
+            (at, rank, tile) for at, entry in enumerate(path.entries) for rank, tile in tiles(entry)
+        ]
+        """The ranks that entries cut, by the entries' numbers, with the size of their pieces."""
         self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}
         self.blocks: dict[object, list[tuple[Ints, dict[str, Ints]]]] = {}
@@ -156,32 +160,28 @@ class PathCuts:
     def steps(self) -> dict[str, tuple[CutStep, ...]]:
         """The cuts of each rank: those into several pieces for any candidate, and parts."""
         by_rank: dict[str, list[CutStep]] = {rank: [] for rank in self.space.sizes}
-        for at, entry in enumerate(self.entries):
-            if isinstance(entry, FamilyCut):
-                part = (ints(entry.size),), (ints(1),)
-                by_rank[entry.rank].append(CutStep(at, (), (), (), *part, restarts=True))
-                continue
-            for rank, tile in tiles(entry):
-                if any_true(self.full[at][rank] > tile):
-                    before = by_rank[rank]
-                    counts = before[-1].counts if before else (ints(1),)
-                    sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
-                    step = _step(at, self.full[at + 1][rank], counts, sizes)
-                    if self._single is not None:
-                        where = self.places[at, rank] == self._single
-                        step = step.take_one(where, counts, self._least)
-                    before.append(step)
+        for at, rank, tile in self.tiles:
+            before = by_rank[rank]
+            if isinstance(self.entries[at], FamilyCut):
+                before.append(CutStep(at, (), (), (), (tile,), (ints(1),), restarts=True))
+            elif any_true(self.full[at][rank] > tile):
+                counts = before[-1].counts if before else (ints(1),)
+                sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
+                step = _step(at, self.full[at + 1][rank], counts, sizes)
+                if self._single is not None:
+                    where = self.places[at, rank] == self._single
+                    step = step.take_one(where, counts, self._least)
+                before.append(step)
         return {rank: tuple(steps) for rank, steps in by_rank.items()}
 
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
         """The size of a full piece of each rank at the beginning of each entry, and at the leaf."""
         sizes = {rank: ints(size) for rank, size in self.space.full_sizes.items()}
-        at_entries = [dict(sizes)]
-        for entry in self.entries:
-            for rank, tile in tiles(entry):
-                sizes[rank] = minimum(sizes[rank], tile)
-            at_entries.append(dict(sizes))
+        at_entries = [sizes] * (len(self.entries) + 1)
+        for at, rank, tile in self.tiles:
+            sizes = {**sizes, rank: minimum(sizes[rank], tile)}
+            at_entries[at + 1 :] = [sizes] * (len(self.entries) - at)
         return at_entries
 
     @cached_property
@@ -210,6 +210,20 @@ class PathCuts:
             if at < last:
                 innermost = maximum(innermost, choose(place >= 0, place + 1, -1))
         return innermost
+
+    @cached_property
+    def _uncut(self) -> dict[str, list[Box]]:
+        return {rank: [(ints(1), ints(size))] for rank, size in self.space.sizes.items()}
+
+    @cached_property
+    def fold_sides(self) -> tuple[Ints | None, Ints | None]:
+        """Rows and columns of a full fold, None where the tree has no spread for them."""
+        found: dict[str, Ints] = {}
+        for at, entry in enumerate(self.entries):
+            if isinstance(entry, Spread) and entry.level in ("rows", "cols"):
+                pieces = -(-self.full[at][entry.rank] // entry.tile)
+                found[entry.level] = found.get(entry.level, ints(1)) * pieces
+        return found.get("rows"), found.get("cols")
 
     @cached_property
     def _parts(self) -> list[tuple[int, str]]:
@@ -247,9 +261,9 @@ class PathCuts:
     ) -> list[Box]:
         """Return the pieces of a rank that enter an entry; ``counts``: mode of each entry's cut."""
         steps = [step for step in self.steps[rank] if step.at < upto]
+        if not steps:
+            return self._uncut[rank]
         if counts is None:
-            if not steps:
-                return [(ints(1), ints(self.space.sizes[rank]))]
             return list(zip(steps[-1].counts, steps[-1].sizes, strict=True))
         modes = [step.restarts or counts(step.at) for step in steps]
         start = max((at for at, step in enumerate(steps) if step.restarts), default=-1)

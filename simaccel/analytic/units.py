@@ -16,7 +16,6 @@ from simaccel.analytic.array import (
     by_stationarity,
     charge_folds,
     edges,
-    fold_sides,
     matmul_of,
     runs_of,
     select_figures,
@@ -154,7 +153,7 @@ class UnitCosts(BitWidths):
         determine its folds.
         """
         op = self.family.space.bound_operator(path.leaf.operator)
-        sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
+        sides, in_blocks = cuts.fold_sides, self.accelerator.systolic.blocks is not None
         kind = {**kind, "pace": self.pace(self.accelerator, path, op)}
         if path.leaf.diagonal:
             kind["diagonal"] = True

@@ -10,7 +10,6 @@ from simaccel.analytic.family import Family, TreePath
 from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, holding_tensor
-from simaccel.mapping.tree import Keep
 from simaccel.mapping.view import TensorView
 from simaccel.workload.names import tensor_of
 
@@ -46,7 +45,7 @@ class BitWidths:
     def tile_of(self, path: TreePath, use: str) -> str:
         """Return the name of the tile that holds an operand of a leaf, possibly in place."""
         name = self.family.aliases.get(use, use)
-        if any(isinstance(entry, Keep) and entry.tensor == name for entry in path.entries):
+        if name in path.kept:
             return name
         return holding_tensor(self.family.space.workload, name, self.family.around)
 
@@ -62,8 +61,9 @@ class BitWidths:
             self._widths[path] = []
             for use, view in op.uses:
                 name = self.tile_of(path, use)
-                own = any(isinstance(one, Keep) and one.tensor == name for one in path.entries)
-                around = not own and any(keep.tensor == name for keep in self.family.around)
+                around = name not in path.kept and name in (
+                    one.tensor for one in self.family.around
+                )
                 held = view.as_wide(self._kept_bits(name)) if around else view
                 self._widths[path].append(self.tile_width(name, held))
         return self._widths[path]

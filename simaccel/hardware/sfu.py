@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -54,7 +55,7 @@ class OperationsSpec(Spec):
         found: dict[str, object] = dump(self)
         return {name: value for name, value in found.items() if value != 1}
 
-    @property
+    @cached_property
     def counts(self) -> Mapping[str, int]:
         """Operations by function."""
         names = (name for name in type(self).model_fields if name != "source")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
     minimum,
 )
 from simaccel.analytic.family_counts import FamilyCounts, port_of
-from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
+from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, extent
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, holding_tensor
@@ -94,45 +94,19 @@ class TileCounter:
             if place != BUFFER and maker != op.name:
                 maker = None
             made_view = self.family.space.bound_operator(maker).output if maker else view
-            key = self._key(path, cuts, made_view, at, place, op)
+            remade_by = self._lacked_ranks(maker) if maker else _NONE
+            inside = self._transfer(cuts, made_view, at, at, remade_by, anew=entry.anew)
+            key = entry.tensor, place, "" if place == BUFFER else op.name, *_movers(path, inside)
             if key not in self.known:
                 self.known.add(key)
                 level = DRAM if place == BUFFER else self._source_level(name)
                 sources = self._sources(path, outside, entry.slots > 0, level)
-                remade_by = self._lacked_ranks(maker) if maker else _NONE
                 tile = _KeptTile(cuts, made_view, entry, at, place, sources, remade_by)
-                self._count_tile(path, tile, maker)
+                self._count_tile(path, tile, maker, inside)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == MAC:
             sources = self._sources(path, outside, TRUE, self._source_level(name))
             self._count_accesses(path, op, position, sources)
-
-    def _key(
-        self,
-        path: TreePath,
-        cuts: PathCuts,
-        view: TensorView,
-        at: int,
-        place: str,
-        op: BoundOperator,
-    ) -> tuple[object, ...]:
-        """Return the key of a tile: its tensor, and the loop that moves it.
-
-        Keeps of a tensor in several branches are one tile if no loop inside moves it.
-        """
-        entry = path.entries[at]
-        ranks = frozenset(rank for dim in expand_view(self.family.space, view) for rank, _ in dim)
-        if isinstance(entry, Keep) and entry.anew:
-            ranks = frozenset(self.family.space.sizes)
-        position = cuts.position(ranks, at)
-        last = int(position.max()) if isinstance(position, np.ndarray) else position
-        inside = last // PLACES
-        for number, entry in enumerate(path.entries[:at]):
-            if isinstance(entry, FamilyCut) and entry.rank in ranks:
-                inside = max(inside, number)
-        outside = tuple(id(entry) for entry in path.entries[: inside + 1])
-        user = "" if place == BUFFER else op.name
-        return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
 
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks; loops over them run it again."""
@@ -185,10 +159,11 @@ class TileCounter:
             )
         return self.transfers[key]
 
-    def _count_tile(self, path: TreePath, tile: _KeptTile, maker: str | None) -> None:
-        name, on = tile.kept.tensor, tile.kept.slots > 0
-        anew = tile.kept.anew
-        inside = self._transfer(tile.cuts, tile.view, tile.at, tile.at, tile.remade_by, anew=anew)
+    def _count_tile(
+        self, path: TreePath, tile: _KeptTile, maker: str | None, inside: TileTransfer
+    ) -> None:
+        """Count a tile; ``inside``: what its own memory receives."""
+        name, on, anew = tile.kept.tensor, tile.kept.slots > 0, tile.kept.anew
         has_own_axis = own_axis(self.family, path, tile.cuts, tile.at)
         tile_width = self.widths.tile_width(name, tile.view)
         stored = self._stored_views(name) if tile.place == BUFFER else [tile.view] if maker else []
@@ -263,9 +238,8 @@ class TileCounter:
         """Reserve a tile's slots; ``last``: the position of the loop that reduces into its sums."""
         name, on = tile.kept.tensor, tile.kept.slots > 0
         width = self.widths.tile_width(name, tile.view)
-        dims = expand_view(self.family.space, tile.view)
         sizes = tile.cuts.full[tile.at]
-        elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
+        elements = math.prod((extent(dim, sizes) for dim in inside.dims), start=ints(1))
         n_bytes = on * in_bytes(elements, width)
         slots = tile.kept.slots
         if any_true(slots > 1):
@@ -334,6 +308,20 @@ def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
     ranks = tuple(rank for rank in sizes if rank not in laned)
     places = tuple(ints(at) for at in range(len(ranks)))
     return TreePath((*path.entries, FamilyLoops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
+
+
+def _movers(path: TreePath, inside: TileTransfer) -> Iterator[int]:
+    """Yield the identities of entries down to the innermost that moves a tile.
+
+    Keeps of a tensor in several branches are one tile if no loop inside moves it.
+    """
+    position, ranks = inside.position, inside.movers
+    last = int(position.max()) if isinstance(position, np.ndarray) else position
+    innermost = last // PLACES
+    for number, entry in enumerate(path.entries[: inside.child]):
+        if isinstance(entry, FamilyCut) and entry.rank in ranks:
+            innermost = max(innermost, number)
+    yield from map(id, path.entries[: innermost + 1])
 
 
 def _is_side(entry: object) -> bool:

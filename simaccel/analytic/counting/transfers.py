@@ -73,18 +73,18 @@ class TileTransfer:
     @cached_property
     def others(self) -> tuple[str, ...]:
         """Ranks of the group that the tensor lacks and that some entry cuts."""
-        cut_ranks = {
-            rank
-            for at, entry in enumerate(self.cuts.entries[: self.child])
-            for rank, _ in tiles(entry)
-        }
-        return tuple(rank for rank in self.cuts.space.sizes if rank in cut_ranks - self.ranks)
+        cut_ranks = {rank for at, rank, _ in self.cuts.tiles if at < self.child} - self.ranks
+        return tuple(rank for rank in self.cuts.space.sizes if rank in cut_ranks)
 
     @cached_property
     def position(self) -> Ints:
         """The position of the innermost loop that brings another tile."""
-        movers = frozenset(self.cuts.space.sizes) if self.anew else self.ranks
-        return self.cuts.position(movers, self.child)
+        return self.cuts.position(self.movers, self.child)
+
+    @property
+    def movers(self) -> frozenset[str]:
+        """The ranks whose loops bring another tile."""
+        return frozenset(self.cuts.space.sizes) if self.anew else self.ranks
 
     def _fan_counts(self, at: int) -> bool | None:
         """Return whether all instances of a fan-out count; None if the entry is no fan-out."""

@@ -12,7 +12,6 @@ import numpy as np
 from simaccel.analytic.array import (
     FoldFigures,
     by_stationarity,
-    fold_sides,
     held_bytes,
     matmul_of,
     select,
@@ -192,7 +191,7 @@ class WorkCounter:
     ) -> None:
         """Reserve the accumulator for the sums of blocks (g, m, k, n), where there are some."""
         pace = self.units.pace(self.accelerator, path, op)
-        need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
+        need = partial(held_bytes, self.accelerator, shape, sides=cuts.fold_sides, pace=pace)
         need = partial(need, diagonal=path.leaf.diagonal)
         which = self.units.stationarity_index(path)
         held = select(which, by_stationarity(which, need))
