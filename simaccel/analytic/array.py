@@ -44,10 +44,10 @@ class FoldFigures:
     NAMES: ClassVar[tuple[str, ...]] = FIGURES
     figures: Ints
 
-    def __getitem__(self, name: str) -> Ints:
-        """Return a figure by name."""
-        found: Ints = self.figures[self.NAMES.index(name)]
-        return found
+    def by_name(self) -> dict[str, Ints]:
+        """Return the figures by name, those of a single candidate as plain numbers."""
+        each = self.figures if self.figures.ndim > 1 else self.figures.tolist()
+        return dict(zip(self.NAMES, each, strict=True))
 
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:

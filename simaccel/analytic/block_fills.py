@@ -147,7 +147,7 @@ class BlockFills:
         sizes = self.units.widen_sizes(of_block(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
-            return select_figures(self.units.stationarity_index(path), options)["cycles"]
+            return select_figures(self.units.stationarity_index(path), options).by_name()["cycles"]
         if path.leaf.unit != SFU or not isinstance(op.operator, Vector):
             return None
         axis = space.cut_axis(op.name)

@@ -203,7 +203,7 @@ class PathCuts:
         position is directly inside them.
         """
         innermost = ints(-1)
-        last = max((at for at, rank in self._parts if at < upto and rank in ranks), default=-1)
+        last = max((at for at, rank in self.parts if at < upto and rank in ranks), default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
                 innermost = maximum(innermost, place)
@@ -226,7 +226,7 @@ class PathCuts:
         return found.get("rows"), found.get("cols")
 
     @cached_property
-    def _parts(self) -> list[tuple[int, str]]:
+    def parts(self) -> list[tuple[int, str]]:
         """The entries that are parts of a rank, with this rank."""
         entries = enumerate(self.entries)
         return [(at, entry.rank) for at, entry in entries if isinstance(entry, FamilyCut)]

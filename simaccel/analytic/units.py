@@ -132,11 +132,11 @@ class UnitCosts(BitWidths):
         kind = {"widths": (widths[0], widths[1], widths[-1]), "accumulate": accumulate}
         return self._select_by_stationarity(FoldFigures, charge_folds, kind, path, cuts, sizes)
 
-    def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
+    def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> dict[str, Ints]:
         """Return lead, tail and stationary operand of a block; ``sizes``: without derived ranks."""
         every = self.widen_sizes(sizes)
         options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, every)
-        return select_figures(self.stationarity_index(path), options)
+        return select_figures(self.stationarity_index(path), options).by_name()
 
     def _select_by_stationarity(
         self,

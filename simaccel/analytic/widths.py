@@ -61,10 +61,8 @@ class BitWidths:
             self._widths[path] = []
             for use, view in op.uses:
                 name = self.tile_of(path, use)
-                around = name not in path.kept and name in (
-                    one.tensor for one in self.family.around
-                )
-                held = view.as_wide(self._kept_bits(name)) if around else view
+                is_own, around = name in path.kept, {keep.tensor for keep in self.family.around}
+                held = view if is_own or name not in around else view.as_wide(self._kept_bits(name))
                 self._widths[path].append(self.tile_width(name, held))
         return self._widths[path]
 

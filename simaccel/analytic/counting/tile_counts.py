@@ -16,7 +16,6 @@ from simaccel.analytic.family import (
     TRUE,
     Bools,
     Family,
-    FamilyCut,
     FamilyLoops,
     Ints,
     TreePath,
@@ -318,8 +317,8 @@ def _movers(path: TreePath, inside: TileTransfer) -> Iterator[int]:
     position, ranks = inside.position, inside.movers
     last = int(position.max()) if isinstance(position, np.ndarray) else position
     innermost = last // PLACES
-    for number, entry in enumerate(path.entries[: inside.child]):
-        if isinstance(entry, FamilyCut) and entry.rank in ranks:
+    for number, rank in inside.cuts.parts:
+        if number < inside.child and rank in ranks:
             innermost = max(innermost, number)
     yield from map(id, path.entries[: innermost + 1])
 

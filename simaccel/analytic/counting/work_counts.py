@@ -20,7 +20,16 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
-from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, any_true, choose, ints
+from simaccel.analytic.family import (
+    Family,
+    FamilyLoops,
+    Ints,
+    TreePath,
+    all_true,
+    any_true,
+    choose,
+    ints,
+)
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, piece_count, tiles
 from simaccel.analytic.units import UnitCosts
@@ -148,7 +157,7 @@ class WorkCounter:
             starting += blocks_of(cuts, op.ranks, op.reduced, upto)
             more = [(-count, sizes) for count, sizes in starting]
             pairs = zip(adding, starting, strict=False)
-            same = all(np.array_equal(count, first) for (count, _), (first, _) in pairs)
+            same = all(all_true(count == first) for (count, _), (first, _) in pairs)
             # all blocks begin sums where no loop cuts a reduction
             adding = [] if same and len(adding) == len(starting) else [*adding, *more]
         parts = [
@@ -161,7 +170,7 @@ class WorkCounter:
         sums = [
             FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
         ]
-        totals = select_figures(self.units.stationarity_index(path), sums)
+        totals = select_figures(self.units.stationarity_index(path), sums).by_name()
         self.found.add_serial_cycles(op.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
