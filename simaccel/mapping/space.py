@@ -148,12 +148,14 @@ class IterationSpace:
 
     def moves(self, view: TensorView) -> frozenset[str]:
         """Return the ranks whose loops move a tile of a view; of a derived one its terms."""
+        if not self.derived:
+            return view.names
         terms = (self.derived.get(rank, ((rank, 1),)) for rank in view.names)
         return frozenset(one for dim in terms for one, _ in dim)
 
     def plain(self, view: TensorView) -> TensorView:
         """Return a view with the terms of derived ranks in their place."""
-        if not view.names & set(self.derived):
+        if view.names.isdisjoint(self.derived):
             return view
         dims = []
         for dim in view.terms:

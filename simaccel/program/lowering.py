@@ -294,7 +294,9 @@ class _Lowering:
         found = state.tile(name, leaf.op.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
-        own = replace(view.as_wide(known.bits), name=known.name, kind=known.kind)
+        own = view.as_wide(known.bits)
+        if (own.name, own.kind) != (known.name, known.kind):
+            own = replace(own, name=known.name, kind=known.kind)
         if held is None and not tile.origin:
             return None, replace(tile, view=own, shape=own.shape)
         return held, tile if own == known else replace(tile, view=own)
