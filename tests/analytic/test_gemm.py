@@ -142,7 +142,7 @@ def test_array_bytes_are_those_of_the_folds(
     on = accelerator(array={"rows": sides[0], "cols": sides[1]})
     for m, k, n in product([1, 3, 4, 8, 9], repeat=3):
         shape = (ints(3), ints(m), ints(k), ints(n))
-        one = charge_folds(on, shape, stationarity, (8, 16, 32), accumulate=accumulate)
+        one = charge_folds(on, shape, stationarity, (8, 16, 32), accumulate=accumulate).by_name()
         counted = array_elements((m, k, n), sides, stationarity, accumulate=accumulate)
         found = [one[name] for name in ("a_bytes", "b_bytes", "out_bytes", "sums_bytes")]
         expected = [counted["a"], 2 * counted["b"], 4 * counted["out"], 4 * counted["sums"]]
@@ -153,9 +153,9 @@ def test_the_second_fold_of_a_strip_adds_to_sums() -> None:
     """8 x 3 weights on 4 x 3 PEs: two folds, the second reads 5 x 3 sums of 4 B too."""
     on = accelerator(array={"rows": 4, "cols": 3})
     shape = (ints(1), ints(5), ints(8), ints(3))
-    whole = charge_folds(on, shape, "ws", (16, 16, 32), accumulate=False)
-    assert int(whole["sums_bytes"]) == 60
-    assert int(charge_folds(on, shape, "ws", (16, 16, 32), accumulate=True)["sums_bytes"]) == 120
+    for accumulate, n_bytes in ((False, 60), (True, 120)):
+        whole = charge_folds(on, shape, "ws", (16, 16, 32), accumulate=accumulate)
+        assert int(whole.by_name()["sums_bytes"]) == n_bytes
 
 
 @pytest.mark.parametrize("stationarity", STATIONARITIES)
@@ -167,8 +167,8 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
     on = accelerator(array={"overlap": overlap, "edge_folds": edge_folds})
     for m, k, n in product([1, 3, 4, 8, 11], repeat=3):
         shape = (ints(1), ints(m), ints(k), ints(n))
-        one = charge_folds(on, shape, stationarity, (16, 16, 16), accumulate=False)
-        around = edges(on, shape, stationarity)
+        one = charge_folds(on, shape, stationarity, (16, 16, 16), accumulate=False).by_name()
+        around = edges(on, shape, stationarity).by_name()
         expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
         assert int(one["cycles"]) == int(one["compute"])
         assert int(around["lead"] + one["cycles"] + around["tail"]) == expected
@@ -184,7 +184,8 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
     def cycles(**sections: dict[str, Any]) -> int:
         shape = (ints(1), ints(8), ints(4), ints(4))
         on = accelerator(**sections)
-        return int(charge_folds(on, shape, "ws", (16, 16, 16), accumulate=False)["cycles"])
+        folds = charge_folds(on, shape, "ws", (16, 16, 16), accumulate=False)
+        return int(folds.by_name()["cycles"])
 
     def pipe(width: int) -> dict[str, Any]:
         return {"topology": "bus", "link_bytes_per_cycle": width, "hop_cycles": 0}
@@ -204,7 +205,7 @@ def test_one_fold_beside_an_accumulator_reads_and_makes_each_element_once() -> N
     """3 rows and 2 columns of a 4 x 4 array, 10 rows of A: elements of 1, 2 and 4 bytes."""
     on = accelerator(array={"accumulator": {"bytes_per_element": 4, "capacity_bytes": "1 KiB"}})
     shape = (ints(1), ints(10), ints(3), ints(2))
-    found = charge_folds(on, shape, "ws", (8, 16, 32), accumulate=False)
+    found = charge_folds(on, shape, "ws", (8, 16, 32), accumulate=False).by_name()
     figures = {name: int(found[name]) for name in ("a_bytes", "b_bytes", "sums_bytes", "out_bytes")}
     assert figures == {
         "a_bytes": 10 * 3,
