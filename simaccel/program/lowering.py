@@ -291,8 +291,8 @@ class _Lowering:
         self, leaf: OperatorLeaf, use: str, view: TensorView, state: BodyState
     ) -> tuple[TilePlacement | None, Tile]:
         name = self.outline.aliases.get(use, use)
-        found = state.tile(name, leaf.op.name)
-        held, tile = found or (None, self.outer[leaf.outer[name]])
+        in_scope = state.tile(name, leaf.op.name)
+        held, tile = in_scope or (None, self.outer[leaf.outer[name]])
         known = tile.view
         own = view.as_wide(known.bits)
         if (own.name, own.kind) != (known.name, known.kind):
