@@ -86,9 +86,10 @@ def _require_workload_kind(name: str, kind: str) -> None:
 
 
 def is_file(name: str) -> bool:
-    """Return whether a name is the path of a file, which need not exist."""
+    """Return whether a name is the path of a file, which need not exist if its ending is known."""
     ending = _ending(name)
-    return ending in _ENDINGS or "/" in name or os.sep in name or _is_plugged(ending)
+    is_known = ending in _ENDINGS or "/" in name or os.sep in name or _is_plugged(ending)
+    return is_known or (ending.isalpha() and Path(name).is_file())
 
 
 def _ending(name: str) -> str:

@@ -88,11 +88,17 @@ def test_any_name_will_do(tmp_path: Path) -> None:
     assert load_accelerator(path).array.pes == 32 * 16
 
 
-def test_what_stands_in_the_wrong_place_is_named(tmp_path: Path) -> None:
+def test_what_stands_in_the_wrong_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "some.txt"
     path.write_text(SHIPPED)
-    with pytest.raises(InputError, match="looks like a SCALE-Sim configuration, which is given"):
-        load_workload(path)
+    monkeypatch.chdir(tmp_path)
+    for name in (path, path.name):  # also without a folder
+        with pytest.raises(InputError, match="like a SCALE-Sim configuration, which is given"):
+            load_workload(name)
+    with pytest.raises(InputError, match=r"got 'other.txt'; allowed: a model, a network"):
+        load_workload("other.txt")
     for text, what in ((TOPOLOGY, "a SCALE-Sim topology"), (LAYERS, "a MAESTRO description")):
         path.write_text(text)
         with pytest.raises(InputError, match=f"this looks like {what}, which is a --workload"):
