@@ -158,7 +158,7 @@ class UnitCosts(BitWidths):
         if path.leaf.diagonal:
             kind["diagonal"] = True
         which, shape = self.stationarity_index(path), matmul_of(op, sizes)
-        if in_blocks or any(side is not None for side in sides):
+        if in_blocks or sides[0] is not None or sides[1] is not None:
             runs = runs_of(op, sizes) if in_blocks else None
             return by_stationarity(
                 which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)

@@ -19,6 +19,7 @@ class BitWidths:
     """Bits per element in one family, and the cuts along its paths."""
 
     family: Family
+    _stored: dict[str, int] = field(default_factory=dict, init=False)
     _widths: dict[TreePath, list[int]] = field(default_factory=dict, init=False)
     _cuts: dict[TreePath, PathCuts] = field(default_factory=dict, init=False)
     _names: dict[TreePath, list[str]] = field(default_factory=dict, init=False)
@@ -40,7 +41,9 @@ class BitWidths:
 
     def tile_width(self, name: str, view: TensorView) -> int:
         """Return the bits per element of a tile: the most of all tensors written in it."""
-        return max(view.bits, *map(self.width, (name, *self.in_place(name))))
+        if name not in self._stored:
+            self._stored[name] = max(map(self.width, (name, *self.in_place(name))))
+        return max(view.bits, self._stored[name])
 
     def tile_of(self, path: TreePath, use: str) -> str:
         """Return the name of the tile that holds an operand of a leaf, possibly in place."""
