@@ -34,7 +34,7 @@ def test_all_sampled_compares_what_the_whole_check_compares(dataflow: str) -> No
     sampled = check_sample(of, chosen, program, None)
     assert [one.compared for one in sampled] == [one.compared for one in whole]
     assert all(one.executed == 1 for one in sampled)
-    for seed in range(5):
+    for seed in range(3):
         part = check_sample(of, chosen, program, seed)
         pairs = list(zip(part, whole, strict=True))
         assert all(one.compared <= all_of.compared for one, all_of in pairs)

@@ -136,7 +136,7 @@ def test_no_two_files_describe_one_chip() -> None:
 
 def test_one_chip_of_a_pod_is_the_chip() -> None:
     """To the cycle: a pod's file says how many chips there are, and nothing else of them."""
-    work = build("gpt2", phase="decode", kv_len=64, scope="block", batch=2)
+    work = build("gpt2", phase="decode", kv_len=64, scope="la", batch=2)
     for pod, chip in (("tpu_v5e_4x4", "tpu_v5e"), ("tpu_v4_4x4x4", "tpu_v4")):
         one, alone = (
             simulate(work, load_accelerator(name, ["chips=1"]), "naive").run for name in (pod, chip)

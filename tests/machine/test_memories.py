@@ -213,8 +213,8 @@ def test_a_strip_that_does_not_fit_is_refused_with_what_would() -> None:
 def test_schedulers_cut_tiles_that_fit_the_accumulator(dataflow: str) -> None:
     values = {"array.accumulator": {"bytes_per_element": 4, "capacity_bytes": 64}}
     on = with_values(load_accelerator("toy"), values, "test")
-    result = simulate(gemm(m=40, k=9, n=8), on, dataflow)
-    assert result.run.macs == 40 * 9 * 8
+    result = simulate(gemm(m=20, k=5, n=4), on, dataflow)
+    assert result.run.macs == 20 * 5 * 4
     predicted = {key: n for key, n in result.prediction.moved.items() if n}
     assert {key: n for key, n in result.run.moved.items() if n} == predicted
 
