@@ -214,10 +214,10 @@ def _show_forecast(
 ) -> int:
     """Print or write the searches that the runs need; return the exit code."""
     from simaccel.cli.forecast import forecasts_of, show_forecast
-    from simaccel.verbs.comparing import title_of
+    from simaccel.verbs.comparing import comparison_title
 
     searches = forecasts_of(points, [_name(point.row) for point in points])
-    show_forecast(title_of(points), searches, files, runs=True, as_json=as_json)
+    show_forecast(comparison_title(points), searches, files, runs=True, as_json=as_json)
     return 0
 
 
@@ -237,16 +237,16 @@ def _show(
     as_json: bool,
 ) -> None:
     from simaccel.report import comparison, figures
-    from simaccel.verbs.comparing import slopes_of, title_of
+    from simaccel.verbs.comparing import comparison_title, dram_bounds
 
-    title, lead = title_of(points), rows[0].lead
+    title, lead = comparison_title(points), rows[0].lead
 
     def draw() -> object:
         if metrics:
             return figures.draw_metric(rows, title, metrics[0])
         if lead is None or lead.axis.named or rows[0].others:
             return figures.draw_comparison(rows, title)
-        slopes = slopes_of(points) if lead.axis.name == "buffer" else None
+        slopes = dram_bounds(points) if lead.axis.name == "buffer" else None
         return figures.draw_sweep(rows, title, slopes)
 
     written = files.write("--csv", lambda: _csv(rows, metrics))

@@ -147,7 +147,7 @@ class WantedRows:
             experiment.workload.estimates,
             *(replace(experiment.workload, seq_len=length).read for length in lengths),
         )
-        from simaccel.verbs.comparing import alone_points
+        from simaccel.verbs.comparing import operator_points
 
         if sweep and sweep[0].axis.name == "dataflow":
             names, sweep = [setting.text for setting in sweep], ()
@@ -157,7 +157,7 @@ class WantedRows:
             else [
                 point
                 for workload in workloads
-                for point in alone_points(workload, accelerator, self.each, estimates)
+                for point in operator_points(workload, accelerator, self.each, estimates)
             ]
         )
         bases = [replace(base, settings=(*base.settings, *settings)) for base in bases]

@@ -118,7 +118,7 @@ class Machine:
         overlap = bool(accelerator.compiler.overlap) or joined
         self.barrier = make_barrier(walks, self.by_core, self._close, self._end, overlap=overlap)
         for engine in self.engines:
-            engine.account.listener, engine.others = listener, self.totals.sites
+            engine.account.listener, engine.others = listener, self.totals.site_offsets
         self.tokens = connect(walks, self.cores, self.engines)
         several = len(self.cores) > 1
         self.multicasts = share_loads(walks, self.cores, self.engines) if several else []
@@ -182,7 +182,7 @@ class Machine:
         """Return the mutable parts by operator; the key "" has all parts."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
-        numbers = {operator: [*everywhere] for operator in self.totals.of}
+        numbers = {operator: [*everywhere] for operator in self.totals.by_operator}
         for at, part in enumerate(parts):
             for operator in of.get(part, ()):
                 numbers[operator].append(at)
@@ -194,17 +194,18 @@ class Machine:
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return, for tokens and tiles, the operators in which they change; others may in all."""
-        of: dict[StatefulPart, set[str]] = {self.totals.of[name]: {*near[name]} for name in near}
+        rows = self.totals.by_operator
+        found: dict[StatefulPart, set[str]] = {rows[name]: {*near[name]} for name in near}
         for tokens in self.tokens:
             if tokens.handover.operator:
-                of[tokens] = {*near[tokens.handover.operator]}
+                found[tokens] = {*near[tokens.handover.operator]}
         for engine in self.engines:
             lanes = engine.resources.occupancy.lanes
             for op in engine.plan.ops:
                 if op.tile and op.tile in lanes:
                     lane = lanes[op.tile]
-                    of.setdefault(lane, set()).update(near[op.operator])
-        return of
+                    found.setdefault(lane, set()).update(near[op.operator])
+        return found
 
     def parts(self) -> list[StatefulPart]:
         """Return all parts that change while the machine runs, the clock first."""
@@ -222,7 +223,7 @@ class Machine:
             *self.cores[0].chip_links.values(),
             *(shared.occupancy for shared in self.cores),
             self.totals,
-            *self.totals.of.values(),
+            *self.totals.by_operator.values(),
             *self.lanes,
         ]
 
@@ -231,7 +232,7 @@ class Machine:
         now = self.clock.cycle
         self.totals.close(now, operator)
         for core in self.totals.places[operator]:
-            late = self.totals.sites[after[core]] if after else 0
+            late = self.totals.site_offsets[after[core]] if after else 0
             for engine in self.by_core[core]:
                 engine.account.pass_on(now, late, goes_on=self.barrier.waits(engine.name))
 
@@ -278,7 +279,7 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        by_operator = sum_work(self.engines, self.totals.of)
+        by_operator = sum_work(self.engines, self.totals.by_operator)
         whole = sum_totals(by_operator.values())
         return Run(
             cycles=total,

@@ -13,8 +13,8 @@ from simaccel.machine.stateful import Counter, SkippedPeriods, StatefulPart
 from simaccel.units import Cause
 
 
-class RowTotals(StatefulPart):
-    """A row of counters."""
+class CounterRow(StatefulPart):
+    """A row of counters that a skip of periods advances."""
 
     numbers: Counter[tuple[int, ...]]
 
@@ -22,7 +22,7 @@ class RowTotals(StatefulPart):
         self.numbers = (0,) * length
 
     def counters(self) -> tuple[int, ...]:
-        """Return the whole row."""
+        """Return the row."""
         return self.numbers
 
     def skip(self, skip: SkippedPeriods) -> None:
@@ -33,17 +33,18 @@ class RowTotals(StatefulPart):
         self.numbers = tuple(numbers)
 
 
-class OperatorTotals(RowTotals):
-    """The totals of all operators, which change only when the cycles of an operator end.
+class OperatorTotals(CounterRow):
+    """Cycles of all operators, each added when the operator ends.
 
-    Its own row has, by core, the cycle of the last such end, and each engine's cycles by cause
-    until then. ``of``: a row per operator with its cycles, on the first of its cores (``places``),
-    and each engine's cycles by cause. ``accounts``: of the engines, by core.
+    The row of the class has, for each core, the cycle in which its last operator ended, then the
+    cycles of each engine by cause up to that end. ``by_operator``: rows with the cycles of the
+    operator on the first of its cores (``places``), then those of each engine by cause.
+    ``accounts``: of the engines, by core.
     """
 
-    of: Mapping[str, RowTotals]
-    sites: Mapping[str, int]
-    """By operator, the offset of other operators' sites in its cycles."""
+    by_operator: Mapping[str, CounterRow]
+    site_offsets: Mapping[str, int]
+    """By operator: added to the sites of other operators' commands in its cycles."""
     accounts: Sequence[Sequence[StallAccount]]
     places: Mapping[str, range]
 
@@ -54,37 +55,37 @@ class OperatorTotals(RowTotals):
         places: Mapping[str, range],
     ) -> None:
         names = dict.fromkeys(operators)
-        self.sites = {name: outer_site(0, index) for index, name in enumerate(names)}
+        self.site_offsets = {name: outer_site(0, index) for index, name in enumerate(names)}
         self.accounts = tuple(map(tuple, accounts))
         self.places = dict(places)
         width = sum(map(len, accounts)) * len(Cause)
         super().__init__(len(accounts) + width)
-        self.of = {name: RowTotals(1 + width) for name in names}
+        self.by_operator = {name: CounterRow(1 + width) for name in names}
 
     def close(self, now: int, operator: str) -> None:
-        """Add the cycles of an operator that end now."""
+        """Add the cycles of an operator, which ends now."""
         place, n_cores = self.places[operator], len(self.accounts)
-        seen, own = list(self.numbers), list(self.of[operator].numbers)
-        own[0] += now - seen[place.start]
+        last_end, own = list(self.numbers), list(self.by_operator[operator].numbers)
+        own[0] += now - last_end[place.start]
         at = n_cores
         for core, accounts in enumerate(self.accounts):
             for account in accounts:
                 if core in place:
                     account.flush(now)
                     for index, n in enumerate(account.cycles, at):
-                        own[1 - n_cores + index] += n - seen[index]
-                        seen[index] = n
+                        own[1 - n_cores + index] += n - last_end[index]
+                        last_end[index] = n
                 at += len(Cause)
-        seen[place.start : place.stop] = [now] * len(place)
-        self.numbers, self.of[operator].numbers = tuple(seen), tuple(own)
+        last_end[place.start : place.stop] = [now] * len(place)
+        self.numbers, self.by_operator[operator].numbers = tuple(last_end), tuple(own)
 
     def cycles(self, operator: str) -> int:
         """Return the cycles of an operator, over all repetitions."""
-        return self.of[operator].numbers[0]
+        return self.by_operator[operator].numbers[0]
 
     def by_cause(self, operator: str) -> dict[str, list[int]]:
         """Return the cycles of an operator by engine and cause."""
-        numbers, n = self.of[operator].numbers, len(Cause)
+        numbers, n = self.by_operator[operator].numbers, len(Cause)
         return {
             account.engine: list(numbers[1 + index * n : 1 + (index + 1) * n])
             for index, account in enumerate(chain.from_iterable(self.accounts))
@@ -123,11 +124,11 @@ def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, W
 def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
     """Return the sum of the work of operators."""
     found = WorkTotals()
-    for one in parts:
-        found.macs += one.macs
-        found.native_macs += one.native_macs
-        found.elements += one.elements
-        found.moved.update(one.moved)
+    for part in parts:
+        found.macs += part.macs
+        found.native_macs += part.native_macs
+        found.elements += part.elements
+        found.moved.update(part.moved)
     return found
 
 

@@ -35,7 +35,7 @@ def structure_faults(workload: Workload, group: Group) -> list[Finding]:
     if found:
         return found
     space = space_of(workload, group)
-    checker = _Checker(space, frozenset(use for one in space.operators for use, _ in one.uses))
+    checker = _Checker(space, frozenset(use for op in space.operators for use, _ in op.uses))
     return list(checker.tree(group.tree, "tree", dict(space.sizes), frozenset(space.sizes)))
 
 
@@ -146,17 +146,17 @@ def _padded_rank_faults(group: Group, plain: IterationSpace) -> Iterator[Finding
 
 @dataclass(frozen=True)
 class _Checker:
-    """Checks of the nodes of a group's tree; ``names``: operators that may be its leaves."""
+    """Checks of the nodes of a group's tree; ``tensors``: names by which its operators use them."""
 
     space: IterationSpace
-    names: frozenset[str]
+    tensors: frozenset[str]
 
     def tree(
-        self, tree: Tree, place: str, sizes: Mapping[str, int], even: frozenset[str]
+        self, tree: Tree, place: str, sizes: Mapping[str, int], uncut: frozenset[str]
     ) -> Iterator[Finding]:
         """Yield the faults of a tree.
 
-        ``sizes``: of the block at its top. ``even``: ranks that no loop has cut, which parts may.
+        ``sizes``: of ranks at its top. ``uncut``: ranks that no loop outside cuts; parts may.
         """
         if not tree:
             yield place, "no nodes", "nodes, the last of them do, fork or part"
@@ -171,11 +171,11 @@ class _Checker:
             if wrong and not isinstance(node, Keep | Do | Fork):
                 return
             if isinstance(node, Fork | Part):
-                yield from self._branches(node, where, sizes, even)
+                yield from self._branches(node, where, sizes, uncut)
             elif isinstance(node, Loop | Spread):
                 whole = sizes[node.rank]
                 if whole > node.tile:
-                    even = even - {node.rank}
+                    uncut = uncut - {node.rank}
                 sizes = {**sizes, node.rank: min(whole, node.tile)}
 
     def _node(
@@ -201,7 +201,7 @@ class _Checker:
 
     def _check_rank(self, rank: str, where: str, text: str, below: Tree) -> Iterator[Finding]:
         if rank in self.space.derived:
-            terms = "+".join(one for one, _ in self.space.derived[rank])
+            terms = "+".join(term for term, _ in self.space.derived[rank])
             yield where, text, f"a rank that isn't the sum of others; {rank} is {terms}"
         elif rank not in self.space.sizes:
             yield where, text, f"a rank of the group; {suggest(rank, self.space.sizes)}"
@@ -214,7 +214,9 @@ class _Checker:
         found: dict[str, None] = {}
         for op in self.space.operators:
             for rank in op.ranks if op.name in done else ():
-                found |= dict.fromkeys(one for one, _ in self.space.derived.get(rank, ((rank, 1),)))
+                found |= dict.fromkeys(
+                    term for term, _ in self.space.derived.get(rank, ((rank, 1),))
+                )
         return list(found)
 
     def _keep(self, node: Keep, where: str, below: Tree) -> Iterator[Finding]:
@@ -226,8 +228,12 @@ class _Checker:
             if operator.name in done
             for use, _ in operator.uses
         }
-        if node.tensor not in self.names:
-            yield where, text, f"a tensor of the group; {suggest(node.tensor, sorted(self.names))}"
+        if node.tensor not in self.tensors:
+            yield (
+                where,
+                text,
+                f"a tensor of the group; {suggest(node.tensor, sorted(self.tensors))}",
+            )
         elif node.tensor not in used:
             yield where, text, f"a tensor that an operator below uses: {', '.join(sorted(used))}"
         if node.level not in LEVELS:
@@ -261,7 +267,7 @@ class _Checker:
             yield where, text, "diagonal after array and a stationarity, and nowhere else"
 
     def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:
-        text, below = node_text(node), tuple(one for tree in node.branches for one in tree)
+        text, below = node_text(node), tuple(child for tree in node.branches for child in tree)
         unknown = list(self._check_rank(node.rank, where, text, below))
         yield from unknown
         if unknown:
@@ -274,17 +280,17 @@ class _Checker:
             yield where, f"{len(node.branches)} branches", f"{branches}, the last for the rest"
 
     def _branches(
-        self, node: Fork | Part, where: str, sizes: Mapping[str, int], even: frozenset[str]
+        self, node: Fork | Part, where: str, sizes: Mapping[str, int], uncut: frozenset[str]
     ) -> Iterator[Finding]:
         if isinstance(node, Fork):
             for at, branch in enumerate(node.branches):
-                yield from self.tree(branch, f"{where}.fork[{at}]", sizes, even)
+                yield from self.tree(branch, f"{where}.fork[{at}]", sizes, uncut)
             return
-        if node.rank not in even:
+        if node.rank not in uncut:
             yield where, node_text(node), "a rank that no loop outside cuts"
         rest = sizes[node.rank] - sum(node.sizes)
         pairs = zip((*node.sizes, rest), node.branches, strict=True)
         for at, (size, branch) in enumerate(pairs):
             if size:
                 inside = {**sizes, node.rank: size}
-                yield from self.tree(branch, f"{where}.part[{at}]", inside, even | {node.rank})
+                yield from self.tree(branch, f"{where}.part[{at}]", inside, uncut | {node.rank})

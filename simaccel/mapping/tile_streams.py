@@ -25,8 +25,8 @@ class TileStream:
 
     ``maker`` and ``reader``: names of the groups. ``maker_ranks`` and ``reader_ranks``: the ranks
     of the outermost loops, outside in, by which each cuts the tensor into the same tiles. ``made``
-    and ``read``: tiles of the innermost of these loops. ``ahead``: how many tiles after tile i must
-    be made before the reader's iteration i.
+    and ``read``: how many tiles the innermost of these loops has. ``ahead``: how many tiles after
+    tile i must be made before the reader's iteration i.
     """
 
     tensor: str
@@ -79,13 +79,14 @@ def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]
         return ()
     return tuple(
         stream
-        for _, run in groupby(mapping.body, lambda one: _times(workload, one))
-        for stream in _streams_of(workload, [one for one in run if isinstance(one, Group)])
+        for _, run in groupby(mapping.body, lambda part: _times(workload, part))
+        for stream in _streams_of(workload, [part for part in run if isinstance(part, Group)])
     )
 
 
-def _times(workload: Workload, one: object) -> int:
-    return workload.times(one.operators[0]) if isinstance(one, Group) else 0
+def _times(workload: Workload, part: object) -> int:
+    """Return how often a group runs; 0 for other parts of a mapping, which have no streams."""
+    return workload.times(part.operators[0]) if isinstance(part, Group) else 0
 
 
 def _streams_of(workload: Workload, groups: list[Group]) -> Iterator[TileStream]:

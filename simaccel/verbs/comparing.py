@@ -55,7 +55,8 @@ _FEW_OPERATORS: Final = 4
 """Operators up to which fused bounds of every tile size take about a second."""
 _MANY_OPERATORS: Final = 12
 """Operators beyond which figures have no fused bound, as it would take minutes."""
-Each = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRow]]
+RunAll = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRow]]
+"""A ``map`` of runs over points, serial or parallel."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +110,7 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     settings: Settings = (),
     options: Options | None = None,
     fast_forward: bool = True,
-    run_all: Each = map,
+    run_all: RunAll = map,
 ) -> Comparison:
     """Run workloads on accelerators with several dataflows, one after the other.
 
@@ -117,26 +118,26 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     mapspaces; None takes naive, flex, flat and flash, or on a spatial array the mapspaces. With
     ``each="operator"`` every operator runs alone. If a workload is a CSV file of layers with a
     column ``Estimate``, the rows have these estimates and their errors. ``objective`` and
-    ``settings`` as for ``simulate``. ``run_all`` may run tasks in parallel.
+    ``settings`` as for ``simulate``. ``run_all`` may run the points in parallel.
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
 
     """
-    places = _places(_as_list(workload), _as_list(accelerator), each, settings)
+    points = _points(_as_list(workload), _as_list(accelerator), each, settings)
     options = as_options(options, objective)
     points = [
         replace(point, dataflow=name, options=options, fast_forward=fast_forward).place_workloads()
-        for point in places
+        for point in points
         for name in _dataflows(dataflows, point.accelerator)
     ]
     if not points:
         what = "workload, accelerator, dataflows"
         raise InputError([Fault("compare", what, "nothing", "at least one of each")])
-    return Comparison(title_of(points), tuple(run_all(run_point, points)))
+    return Comparison(comparison_title(points), tuple(run_all(run_point, points)))
 
 
-def title_of(points: Sequence[Point]) -> str:
+def comparison_title(points: Sequence[Point]) -> str:
     """Return a title of what all points have in common."""
     first = points[0]
     lead = next(iter(first.settings), None)
@@ -158,21 +159,21 @@ def title_of(points: Sequence[Point]) -> str:
     return title
 
 
-def slopes_of(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, ...]]:
-    """Return the bounds of the DRAM bytes at each length: of single operators, and fused.
+def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, ...]]:
+    """Return, by sequence length, bounds of the DRAM bytes by buffer size: unfused, and fused.
 
-    None if weights or caches have memories of their own, which the bound doesn't distinguish, or if
-    the bound of an operator is unknown.
+    No bounds if weights or caches have memories of their own, which the bound doesn't distinguish,
+    or if the bound of an operator is unknown.
     """
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for point in points:
         if point.seq_len not in found and not point.accelerator.memories.by_class():
-            found[point.seq_len] = tuple(_slopes(point.workload))
+            found[point.seq_len] = tuple(_dram_bounds(point.workload))
     return found
 
 
-def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
-    """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
+def _dram_bounds(workload: Workload) -> Iterator[SlopeSeries]:
+    """Yield the bound unfused, then fused; over all tile sizes where that is quick."""
     windows = any(
         len(dim.terms) > 1
         for operator in workload.operators
@@ -193,13 +194,11 @@ def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
             return
 
 
-def operators_alone(workload: Workload) -> Iterator[tuple[Setting, Workload]]:
-    """Yield each operator of a workload as a workload of its own that runs once."""
-    for at, operator in enumerate(workload.operators):
-        alone = workload.select_operators([operator.name])
-        document = einsums_document(alone.name, alone.operators, alone.tensors.values())
-        setting = Setting(_OPERATOR, operator.name, operator.name, place=at)
-        yield setting, replace(alone, parameters=document)
+def _single_operator(workload: Workload, name: str) -> Workload:
+    """Return an operator of a workload as a workload of its own that runs once."""
+    single = workload.select_operators([name])
+    document = einsums_document(single.name, single.operators, single.tensors.values())
+    return replace(single, parameters=document)
 
 
 def require_each(each: str | None) -> None:
@@ -226,13 +225,13 @@ def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anyth
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
-def _places(
+def _points(
     workloads: Sequence[WorkloadLike],
     accelerators: Sequence[AcceleratorLike],
     each: str | None,
     settings: Settings,
 ) -> list[Point]:
-    """Read everything; give a point without a dataflow for each workload on each accelerator."""
+    """Read the inputs; return a point, as yet without a dataflow, for each pair or operator."""
     single = len(workloads) * len(accelerators) == 1
     if each is not None and not single:
         allowed = "nothing with several workloads or accelerators"
@@ -242,25 +241,25 @@ def _places(
         *(lambda like=like: as_workload(like) for like in workloads),
         *(lambda like=like: as_accelerator(like, settings) for like in accelerators),
     )
-    there: list[Accelerator] = inputs[len(workloads) :]
-    if not inputs or not there or len(inputs) == len(there):
+    read: list[Accelerator] = inputs[len(workloads) :]
+    if not workloads or not read:
         raise InputError([Fault("simaccel", "compare", "nothing", "a workload, an accelerator")])
-    pairs = list(product(inputs[: len(workloads)], there))
+    pairs = list(product(inputs[: len(workloads)], read))
     if single:
         ((workload, accelerator),) = pairs
         estimates = _estimates(workloads[0])
-        return alone_points(workload, accelerator, each, estimates)
-    axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
+        return operator_points(workload, accelerator, each, estimates)
+    axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(read) == 1 else _RUN
     return [
         base_point(a, b, Setting(axis, _name(axis, a, b), _name(axis, a, b), place=at))
         for at, (a, b) in enumerate(pairs)
     ]
 
 
-def alone_points(
+def operator_points(
     workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
 ) -> list[Point]:
-    """Return a point without a dataflow, or one for each operator, with the user's estimates."""
+    """Return the point of a workload, or one for each operator, with the user's estimates."""
     point = base_point(workload, accelerator)
     if each is None:
         complete = all(operator.name in estimates for operator in workload.operators)
@@ -269,17 +268,17 @@ def alone_points(
     return [
         replace(
             point,
-            loads=(WeightedWorkload(alone),),
-            settings=(setting,),
-            estimate_cycles=estimates.get(setting.text),
+            loads=(WeightedWorkload(_single_operator(workload, name)),),
+            settings=(Setting(_OPERATOR, name, name, place=at),),
+            estimate_cycles=estimates.get(name),
             whole=workload,
         )
-        for setting, alone in operators_alone(workload)
+        for at, name in enumerate(workload.by_name)
     ]
 
 
 def _estimates(given: WorkloadLike) -> Mapping[str, float]:
-    """Read estimates of one's own where the workload is a file that may have them."""
+    """Read the user's estimates of layers, if the workload is a file that may have them."""
     is_sheet = isinstance(given, str | Path) and str(given).lower().endswith(".csv")
     return load_estimates(str(given)) if is_sheet else {}
 

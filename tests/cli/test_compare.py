@@ -16,7 +16,7 @@ from simaccel.study.figure_table import total_of
 from simaccel.study.points import Axis, Point, Record, Setting, base_point
 from simaccel.study.runs import make_record, run_point
 from simaccel.units import STALLS
-from simaccel.verbs.comparing import slopes_of
+from simaccel.verbs.comparing import dram_bounds
 from simaccel.workload import ModelDimensions, attention, build, gemm
 from tests.cli.conftest import Call
 
@@ -230,7 +230,7 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
         for there in [load_accelerator("toy", [f"buffer.capacity_bytes={size}"])]
         for dataflow in ("strips", "naive", "flat-h")
     ]
-    alone, fused = slopes_of(points)[3]
+    alone, fused = dram_bounds(points)[3]
     for point in points:
         result = run_point(point).result
         assert result is not None

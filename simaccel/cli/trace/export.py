@@ -14,7 +14,7 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import read_window, sound
+from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
@@ -27,7 +27,7 @@ _LANES, _BINS, _AT_MOST = "engine,tile", 1000, 500_000
 _PARQUET: Final = "parquet"
 """The only binary format."""
 _TABLES: Final = ("csv", _PARQUET)
-"""Formats whose rows are summed up: they contain the whole selection, or nothing."""
+"""Formats whose rows users add up: a window with too many events is refused, not shortened."""
 
 
 @click.command(cls=Command)
@@ -86,8 +86,8 @@ def export(
     require_target(output, force=force, inputs=(file,), text=name != _PARQUET)
     if name == _PARQUET:
         require_parquet("--format", "--format csv")
-    read_window(start, end)  # what the run needs not say
-    with sound(file) as trace:
+    read_window(start, end)  # refuse what no run has, before the trace is read
+    with checked_trace(file) as trace:
         from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
         how: dict[str, Any] = {"bins": bins, "at_most": at_most}
@@ -119,7 +119,7 @@ def _writing(name: str, output: str, **how: Any) -> Iterator[IO[Any]]:  # noqa: 
 
 
 def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
-    """Return the events of a steady period of the run and its fill, or as many as may be."""
+    """Return the events of a steady period and the fill before it, or as many as are allowed."""
     from simaccel.report.figures.window import default_window
     from simaccel.trace import exports
 

@@ -10,7 +10,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import require_files, run_title, sound
+from simaccel.cli.trace.opening import checked_trace, require_files, run_title
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Describe a trace, and check that busy + stalls + idle = total."""
-    with sound(file) as opened:
+    with checked_trace(file) as opened:
         found = _describe_trace(opened)
         if as_json:
             show_json(found)
@@ -103,7 +103,7 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     fused are compared together.
     """
     require_files(a, b)
-    with sound(a) as first, sound(b) as second:
+    with checked_trace(a) as first, checked_trace(b) as second:
         from simaccel.diagnosis.difference import compare
 
         difference = compare(first, second, engine)

@@ -11,7 +11,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import read_window, sound
+from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.figures import KINDS
@@ -60,7 +60,7 @@ def plot(
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
     read_window(start, end)  # what the run needs not say
-    with sound(file, accounts=True) as trace:
+    with checked_trace(file, accounts=True) as trace:
         from simaccel.report.figures.page import FigureOptions, plot_trace
 
         is_given = (start, end) != (None, None)
@@ -89,7 +89,7 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     The page begins with the summary that `simaccel trace stalls` prints.
     """
     require_target(output, force=force, inputs=(file,), text=True)
-    with sound(file, _require_small) as opened:
+    with checked_trace(file, _require_small) as opened:
         from simaccel.report.page import write_page
 
         said = verdict_lines(opened, what_if=what_if) if opened.cycles else []

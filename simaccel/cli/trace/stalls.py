@@ -12,7 +12,7 @@ from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
-from simaccel.cli.trace.sound import read_window, run_title, sound
+from simaccel.cli.trace.opening import checked_trace, read_window, run_title
 from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def stalls(
     are of that window; the gains are always those of the whole run.
     """
     read_window(start, end)  # what the run needs not say
-    with sound(file, accounts=True) as opened:
+    with checked_trace(file, accounts=True) as opened:
         from simaccel.diagnosis.stalls import diagnose
         from simaccel.diagnosis.verdict import analysis_of
         from simaccel.report.stalls import stalls_json

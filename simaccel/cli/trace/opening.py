@@ -31,7 +31,7 @@ def require_files(*files: str) -> None:
 
 
 @contextmanager
-def sound(
+def checked_trace(
     file: str,
     require: Callable[[TraceReader], None] | None = None,
     *,
