@@ -26,8 +26,8 @@ from simaccel.search.candidate_set import capacity
 from simaccel.search.neighbours import FEW, tile_sizes
 from simaccel.search.problems import Options
 
-_SIDES = 16
-"""Most row blocks of whole array sides that are tried, beside even divisions."""
+_NESTED = 16
+"""About how many FLAT-tiles are tried with tiles of L and A inside."""
 _KEY_SIDES = 8
 """Key tiles of up to this many array sides are all candidates."""
 _ROWS = 256
@@ -36,7 +36,7 @@ _ROWS = 256
 _HEADS = (2, 3, 4, 6, 8)
 """Numbers of whole heads that flash may have on chip at once."""
 _INNER = 4
-"""About how many sizes of rows, and of keys, are tried for tiles inside a FLAT-tile."""
+"""About how many sizes of rows, and of keys, are tried for the tiles of L and A in it."""
 
 
 def flat_tiles(
@@ -57,7 +57,7 @@ def flat_tiles(
 def _blocks(
     problem: AttentionProblem, granularity: str, accelerator: Accelerator
 ) -> list[tuple[int, int]]:
-    """Return the heads and rows that are on chip at once."""
+    """Return the candidate (heads, rows) that are on chip at once."""
     g, q, sample = problem.size(problem.heads), problem.size(problem.rows), problem.per_sample
     if granularity == "m":
         return [(g, q)]
@@ -120,9 +120,9 @@ def block_sizes(extent: int) -> list[int]:
 def _flash_tiles(
     problem: AttentionProblem, accelerator: Accelerator
 ) -> tuple[list[FlatTile], list[FlatTile]]:
-    """Return the blocks of flash with all keys at once, whose softmax is plain, and with some.
+    """Return the candidate tiles of flash with all keys, and those with key tiles (online softmax).
 
-    Rows of a head, or some whole heads.
+    Each has rows of one head, or some whole heads.
     """
     g, q, c = (problem.size(ranks) for ranks in (problem.heads, problem.rows, (problem.c,)))
     rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
@@ -138,19 +138,19 @@ def candidates(
     group = Group(operators=problem.part, tree=(), merged=problem.merged)
     family, _, granularity = kind.partition("-")
 
-    def of_piece(space: IterationSpace) -> Iterator[list[Family]]:
-        return _kinds(replace(problem, space=space), search.accelerator, options, granularity)
+    def families_of(space: IterationSpace) -> Iterator[list[Family]]:
+        return _families(replace(problem, space=space), search.accelerator, options, granularity)
 
     key = kind, options.pipeline, problem.per_sample
-    return search.group_search(group, problem.space, of_piece, key, label=family)
+    return search.group_search(group, problem.space, families_of, key, label=family)
 
 
-def _kinds(
+def _families(
     problem: AttentionProblem, accelerator: Accelerator, options: Options, granularity: str
 ) -> Iterator[list[Family]]:
-    """Yield families of a granularity or of flash, with whole keys and key tiles, also pipelined.
+    """Yield families of a granularity or of flash (``granularity`` is empty), also pipelined.
 
-    Each with the sizes of a grid first, and then with the others.
+    Each with the sizes of a grid first, and then with the other numbers of rows.
     """
     if granularity:
         grids: tuple[list[FlatTile], ...] = (flat_tiles(problem, granularity, accelerator),)
@@ -167,18 +167,20 @@ def _kinds(
                     )
                 )
                 yield from [made] if made else []
-    inner = _inner(problem, granularity, accelerator) if granularity else []
+    inner = _inner_families(problem, granularity, accelerator) if granularity else []
     yield from [inner] if inner else []
 
 
-def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[Family]:
-    """Return the family of one granularity in which L and A have tiles of their own."""
+def _inner_families(
+    problem: AttentionProblem, granularity: str, accelerator: Accelerator
+) -> list[Family]:
+    """Return families of a granularity in which L and A have tiles inside the FLAT-tile."""
     array = accelerator.array
     rows = tile_sizes(problem.size(problem.rows), array.rows)
     keys = tile_sizes(problem.size((problem.c,)), array.cols)
     inner = [(r, k) for r in _sample_sizes(rows) for k in _sample_sizes(keys)]
     tiles = flat_tiles(problem, granularity, accelerator, keys[-1:])
-    few = tiles[:: -(-len(tiles) // _SIDES)]
+    few = tiles[:: -(-len(tiles) // _NESTED)]
     return list(tiled_families(problem, few, inner, problem.widths(accelerator)))
 
 

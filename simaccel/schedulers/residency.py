@@ -51,7 +51,7 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 
     def hold() -> list[Body]:
         runs = groupby(body, lambda part: repetition_of(workload, part))
-        pairs = zip(*(_section(workload, list(run), search) for _, run in runs), strict=True)
+        pairs = zip(*(_hold_in_run(workload, list(run), search) for _, run in runs), strict=True)
         return unique([tuple(part for section in pair for part in section) for pair in pairs])
 
     return search.recall(("held", key_of_body(body)), hold)
@@ -66,9 +66,9 @@ def bound_beside_held(workload: Workload, groups: Body, search: TreeSearch) -> f
     for (_, times), run in groupby(groups, lambda part: repetition_of(workload, part)):
         places = list(_places(workload, list(run), search))
         residents = resident_tensors(workload, [place.group for place in places])
-        few = _weighable_tensors(residents, search.goal)
-        total += times * _total(places, _cheapest(places, few, None))[0]
-        is_any |= bool(few)
+        tensors = _choose_tensors(residents, search.goal)
+        total += times * _total_price(places, _cheapest(places, tensors, None))[0]
+        is_any |= bool(tensors)
     return total if is_any else float("inf")
 
 
@@ -86,11 +86,11 @@ def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSear
     for _, run in groupby(body, lambda part: repetition_of(workload, part)):
         places = list(_places(workload, list(run), search))
         groups = [place.group for place in places]
-        few = _weighable_tensors(resident_tensors(workload, groups), search.goal)
+        tensors = _choose_tensors(resident_tensors(workload, groups), search.goal)
         for at, place in enumerate(places):
             if len(place.group.operators) == 1 and not place.fixed:
                 continue
-            alive = [resident for resident in few if resident.first <= at <= resident.last]
+            alive = [resident for resident in tensors if resident.first <= at <= resident.last]
             taken = predicted[place.group.name].buffer_bytes + sum(each.n_bytes for each in alive)
             held = {name for resident in alive for name in resident.tensors}
             operators = [workload.operator(name) for name in place.group.operators]
@@ -101,12 +101,12 @@ def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSear
     return False
 
 
-def _section(
+def _hold_in_run(
     workload: Workload, body: list[Group | ResidentScope], search: TreeSearch
 ) -> tuple[Body, Body]:
-    """Return groups that run equally often, with tensors held between them where that pays.
+    """Return two bodies of groups that run equally often, with tensors held where that pays.
 
-    The best, and of those that are about as fast what moves fewest bytes.
+    The best one, and of those about as fast the one that moves the fewest bytes.
     """
     places = list(_places(workload, body, search))
     groups = [place.group for place in places]
@@ -117,18 +117,18 @@ def _section(
         for resident in resident_tensors(workload, groups)
         if not taken & {holding_tensor(workload, name, fixed) for name in resident.tensors}
     ]
-    few = _weighable_tensors(free, search.goal)
+    tensors = _choose_tensors(free, search.goal)
     nothing: Residents = [() for _ in places]
     is_open = not all(group.tree for group in groups)
-    if not few and not is_open:
+    if not tensors and not is_open:
         return body, body
     for place in () if is_open else places:
         place.find(())
-    best = _search_residents(places, few, nothing)
+    best = _search_residents(places, tensors, nothing)
     cheapest, goal = best, search.goal
     if goal.objective == "cycles" and goal.tolerance:
         cheapest = _search_residents(
-            places, few, best, _total(places, best)[0] * (1 + goal.tolerance)
+            places, tensors, best, _total_price(places, best)[0] * (1 + goal.tolerance)
         )
     made = (
         list(_build_groups(places, residents)) if any(residents) or is_open else body
@@ -146,8 +146,11 @@ def _places(
             yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 
 
-def _weighable_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
-    """Return the resident tensors that fit, as many as can be considered at once."""
+def _choose_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
+    """Return the tensors to consider: those that fit, and at any time only so many.
+
+    Dropped are those that live longest, and of these the smallest.
+    """
     kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
     ends = range(max((one.last for one in kept), default=-1) + 1)
     for at in ends:
@@ -164,11 +167,11 @@ Residents = list[tuple[ResidentTensor, ...]]
 
 def _search_residents(
     places: Sequence[GroupPlace],
-    few: Sequence[ResidentTensor],
+    tensors: Sequence[ResidentTensor],
     known: Residents,
     limit: float | None = None,
 ) -> Residents:
-    """Return the best tensors to hold after a few rounds of search; ``known``: some searched ones.
+    """Return the best tensors to hold after a few rounds of search; ``known``: searched before.
 
     With a ``limit`` of the objective, the best are those that move the fewest bytes within it.
     """
@@ -178,24 +181,25 @@ def _search_residents(
             return price
         return (price[1], price[0]) if price[0] <= limit else NOWHERE
 
-    best, price = known, NOWHERE if _unknown(places, known) else rank(_total(places, known))
+    best = known
+    price = NOWHERE if _unsearched(places, known) else rank(_total_price(places, known))
     for _ in range(EFFORT.held_rounds):
         if places[0].search.goal.is_over:
             break
-        residents = _cheapest(places, few, limit)
-        unknown = _unknown(places, residents)
-        search_together([place.request(held) for place, held in unknown if place.is_searched])
-        for place, held in unknown:
+        residents = _cheapest(places, tensors, limit)
+        unsearched = _unsearched(places, residents)
+        search_together([place.request(held) for place, held in unsearched if place.is_searched])
+        for place, held in unsearched:
             place.find(held)
-        total = rank(_total(places, residents))
+        total = rank(_total_price(places, residents))
         if total < price:
             best, price = residents, total
-        if not unknown:
+        if not unsearched:
             break
     return best
 
 
-def _unknown(
+def _unsearched(
     places: Sequence[GroupPlace], residents: Residents
 ) -> list[tuple[GroupPlace, tuple[ResidentTensor, ...]]]:
     """Return the groups that were not searched with these tensors held, with the tensors."""
@@ -203,13 +207,13 @@ def _unknown(
     return [(place, held) for place, held in pairs if not place.is_known(held)]
 
 
-def _total(places: Sequence[GroupPlace], residents: Residents) -> Price:
+def _total_price(places: Sequence[GroupPlace], residents: Residents) -> Price:
     prices = [place.expected_cost(held) for place, held in zip(places, residents, strict=True)]
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
 def _cheapest(
-    places: Sequence[GroupPlace], few: Sequence[ResidentTensor], limit: float | None
+    places: Sequence[GroupPlace], tensors: Sequence[ResidentTensor], limit: float | None
 ) -> Residents:
     """Return the tensors to hold while each group runs, by dynamic programming.
 
@@ -218,11 +222,11 @@ def _cheapest(
     """
     states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [(0.0, 0.0, ())]}
     for at, place in enumerate(places):
-        fresh = [resident for resident in few if resident.first == at]
+        fresh = [resident for resident in tensors if resident.first == at]
         further: dict[frozenset[ResidentTensor], list[Label]] = {}
         for held, labels in states.items():
             for new in _subsets(fresh):
-                now = tuple(resident for resident in few if resident in held or resident in new)
+                now = tuple(resident for resident in tensors if resident in held or resident in new)
                 value, moved = place.expected_cost(now)
                 after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0]:
@@ -239,13 +243,13 @@ def _cheapest(
     labels = [label for every in states.values() for label in every]
     if limit is None:
         return list(min(labels, key=itemgetter(0, 1))[2])
-    able = [label for label in labels if label[0] <= limit]
-    return list(min(able or labels, key=itemgetter(1, 0))[2])
+    within = [label for label in labels if label[0] <= limit]
+    return list(min(within or labels, key=itemgetter(1, 0))[2])
 
 
-def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
-    for number in range(1 << len(some)):
-        yield tuple(one for at, one in enumerate(some) if number >> at & 1)
+def _subsets(tensors: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
+    for number in range(1 << len(tensors)):
+        yield tuple(tensor for at, tensor in enumerate(tensors) if number >> at & 1)
 
 
 def _build_groups(

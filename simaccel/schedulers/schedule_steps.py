@@ -1,4 +1,7 @@
-"""Steps of a schedule, each a run of operators, and the cheapest path of steps."""
+"""Steps of a schedule: ranges of operators that are mapped together, and the cheapest path of them.
+
+A path is a sequence of steps that has each operator of the workload once.
+"""
 
 from __future__ import annotations
 

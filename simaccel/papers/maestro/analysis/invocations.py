@@ -20,7 +20,7 @@ from simaccel.papers.maestro.dataflows.dataflow import DimMap, Role
 
 
 class AnyLevel(Protocol):
-    """A cluster level of either reading: maps with their nominal sizes, and sub-clusters."""
+    """A cluster level, as the paper or MAESTRO's code reads it: its maps and sub-clusters."""
 
     @property
     def maps(self) -> tuple[DimMap, ...]:
@@ -38,35 +38,37 @@ class AnyLevel(Protocol):
         ...
 
 
-OneLevel = TypeVar("OneLevel", bound=AnyLevel)
+Level = TypeVar("Level", bound=AnyLevel)
 
 
 def _pass_up(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
-    """Return costs with the traffic that clusters pass on: sums not added, data not multicast.
+    """Return a level's costs with the traffic of the levels inside, which have no memory.
 
-    Clusters have no memory of their own, so what is not multicast inside of one comes once for
-    each receiver, and what is not added inside leaves as several sums.
+    Data that a cluster doesn't multicast are fetched once for each receiver inside; partial sums
+    that it doesn't add leave side by side.
     """
-    most: Ints = np.ones(len(costs.occurrences), dtype=np.int64)
-    again: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
-    times: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
+    sums: Ints = np.ones(len(costs.occurrences), dtype=np.int64)
+    fetches: dict[Role, Ints] = {role: sums.copy() for role in costs.fetched}
+    distinct: dict[Role, Ints] = {role: sums.copy() for role in costs.fetched}
     for share in shares:
         has = share.units > 0
         for at, inner in enumerate(share.invocations):
             at_cases = valid[has & (share.at == at)]
-            most[at_cases] = np.maximum(most[at_cases], inner.costs.sums[0])
+            sums[at_cases] = np.maximum(sums[at_cases], inner.costs.sums[0])
             for role, sent in inner.costs.fetched.items():
-                again[role][at_cases] = max(sent[0], 1)
-                times[role][at_cases] = max(inner.costs.distinct[role][0], 1)
-    if (most == 1).all() and all((again[role] == times[role]).all() for role in again):
+                fetches[role][at_cases] = max(sent[0], 1)
+                distinct[role][at_cases] = max(inner.costs.distinct[role][0], 1)
+    if (sums == 1).all() and all((fetches[role] == distinct[role]).all() for role in fetches):
         return costs
-    fetched = {role: values * again[role] // times[role] for role, values in costs.fetched.items()}
+    fetched = {
+        role: values * fetches[role] // distinct[role] for role, values in costs.fetched.items()
+    }
     return replace(
         costs,
         fetched=fetched,
-        leaving=costs.leaving * most,
-        merged=costs.merged + costs.leaving * (most - 1),
-        sums=costs.sums * most,
+        leaving=costs.leaving * sums,
+        merged=costs.merged + costs.leaving * (sums - 1),
+        sums=costs.sums * sums,
     )
 
 
@@ -88,9 +90,9 @@ def exact_sum(occurrences: Ints, values: Ints) -> int:
 
 @dataclass(frozen=True, eq=False)
 class InvocationShare:
-    """The work of some sub-clusters of each case: one of the invocations, and for how many.
+    """What some sub-clusters of each case do: which invocation, and how many sub-clusters.
 
-    ``at`` is a place in ``invocations``; where a case has no such sub-clusters, ``units`` is 0.
+    By case, ``at`` is an index into ``invocations``, and ``units`` the number of sub-clusters.
     """
 
     invocations: tuple[Invocation, ...]
@@ -100,9 +102,9 @@ class InvocationShare:
 
 @dataclass(frozen=True, eq=False)
 class Invocation:
-    """One invocation: the costs of its valid cases, and what its sub-clusters do.
+    """One invocation: the costs of its cases, and what its sub-clusters do in each valid case.
 
-    ``cases`` are the places of the valid cases among all; ``sizes`` its actual dimensions.
+    ``cases``: indices of the valid cases; ``sizes``: actual sizes of its dimensions.
     """
 
     depth: int
@@ -133,7 +135,7 @@ class Invocation:
 
     @property
     def first_leaf(self) -> Invocation:
-        """The innermost invocation that comes first; itself where nothing is inside."""
+        """The innermost invocation that runs first; itself if no level is inside."""
         for share in self.shares:
             if len(self.cases) and share.units[0] > 0:
                 return share.invocations[int(share.at[0])].first_leaf
@@ -143,22 +145,22 @@ class Invocation:
 _MOST = 2.0**62
 
 Known = dict[tuple[int, int, tuple[int, ...]], Invocation]
-"""Invocations that were made, by depth, sub-clusters and sizes."""
+"""Invocations made before, by depth, number of sub-clusters and sizes."""
 
 
 @dataclass
-class Invocations(Generic[OneLevel]):
+class Invocations(Generic[Level]):
     """The invocations of a dataflow's levels, each made once.
 
-    ``costs_of`` gives the costs of one from its depth, its level and the actual sizes.
+    ``costs_of(depth, level, sizes)``: the costs of an invocation.
     """
 
-    levels: Sequence[OneLevel]
-    costs_of: Callable[[int, OneLevel, Mapping[str, int]], CaseCosts]
+    levels: Sequence[Level]
+    costs_of: Callable[[int, Level, Mapping[str, int]], CaseCosts]
     known: Known
 
     def top(self) -> Invocation:
-        """Return the one invocation of the outermost level."""
+        """Return the single invocation of the outermost level."""
         return self.make(0, self.levels[0].sizes)
 
     def make(self, depth: int, sizes: Mapping[str, int]) -> Invocation:
@@ -177,7 +179,7 @@ class Invocations(Generic[OneLevel]):
         return invocation
 
     def _share(self, depth: int, inside: InnerSizes, valid: Ints) -> InvocationShare:
-        dims = [one.dim for one in self.levels[depth].maps]
+        dims = [directive.dim for directive in self.levels[depth].maps]
         units = inside.units[valid]
         has = np.flatnonzero(units > 0)
         at = np.zeros(len(valid), dtype=np.int64)
