@@ -195,17 +195,17 @@ class Machine:
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return, for tokens and tiles, the operators in which they change; others may in all."""
         rows = self.totals.by_operator
-        found: dict[StatefulPart, set[str]] = {rows[name]: {*near[name]} for name in near}
+        operators: dict[StatefulPart, set[str]] = {rows[name]: {*near[name]} for name in near}
         for tokens in self.tokens:
             if tokens.handover.operator:
-                found[tokens] = {*near[tokens.handover.operator]}
+                operators[tokens] = {*near[tokens.handover.operator]}
         for engine in self.engines:
             lanes = engine.resources.occupancy.lanes
             for op in engine.plan.ops:
                 if op.tile and op.tile in lanes:
                     lane = lanes[op.tile]
-                    found.setdefault(lane, set()).update(near[op.operator])
-        return found
+                    operators.setdefault(lane, set()).update(near[op.operator])
+        return operators
 
     def parts(self) -> list[StatefulPart]:
         """Return all parts that change while the machine runs, the clock first."""

@@ -146,18 +146,18 @@ def _places(
             yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 
 
-def _choose_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
+def _choose_tensors(tensors: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
     """Return the tensors to consider: those that fit, and at any time only so many.
 
     Dropped are those that live longest, and of these the smallest.
     """
-    kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
-    ends = range(max((one.last for one in kept), default=-1) + 1)
+    kept = [tensor for tensor in tensors if tensor.n_bytes <= capacity(goal.accelerator)]
+    ends = range(max((tensor.last for tensor in kept), default=-1) + 1)
     for at in ends:
-        alive = [one for one in kept if one.first <= at <= one.last]
-        alive.sort(key=lambda one: (one.last - one.first, -one.n_bytes, one.first))
+        alive = [tensor for tensor in kept if tensor.first <= at <= tensor.last]
+        alive.sort(key=lambda tensor: (tensor.last - tensor.first, -tensor.n_bytes, tensor.first))
         dropped = set(alive[EFFORT.held :])
-        kept = [one for one in kept if one not in dropped]
+        kept = [tensor for tensor in kept if tensor not in dropped]
     return kept
 
 
@@ -182,12 +182,12 @@ def _search_residents(
         return (price[1], price[0]) if price[0] <= limit else NOWHERE
 
     best = known
-    price = NOWHERE if _unsearched(places, known) else rank(_total_price(places, known))
+    price = NOWHERE if _unsearched_groups(places, known) else rank(_total_price(places, known))
     for _ in range(EFFORT.held_rounds):
         if places[0].search.goal.is_over:
             break
         residents = _cheapest(places, tensors, limit)
-        unsearched = _unsearched(places, residents)
+        unsearched = _unsearched_groups(places, residents)
         search_together([place.request(held) for place, held in unsearched if place.is_searched])
         for place, held in unsearched:
             place.find(held)
@@ -199,7 +199,7 @@ def _search_residents(
     return best
 
 
-def _unsearched(
+def _unsearched_groups(
     places: Sequence[GroupPlace], residents: Residents
 ) -> list[tuple[GroupPlace, tuple[ResidentTensor, ...]]]:
     """Return the groups that were not searched with these tensors held, with the tensors."""

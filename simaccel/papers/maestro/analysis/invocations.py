@@ -90,7 +90,7 @@ def exact_sum(occurrences: Ints, values: Ints) -> int:
 
 @dataclass(frozen=True, eq=False)
 class InvocationShare:
-    """What some sub-clusters of each case do: which invocation, and how many sub-clusters.
+    """The work of some sub-clusters of each case: which invocation it is, and how many do it.
 
     By case, ``at`` is an index into ``invocations``, and ``units`` the number of sub-clusters.
     """
