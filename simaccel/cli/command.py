@@ -16,13 +16,13 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.rules import require_rules
 from simaccel.cli.settings import (
-    LATER,
+    LISTED_ONLY,
     SettingOption,
+    as_click_arguments,
     list_or_range,
-    respell,
-    rewrite,
     sections,
     settings_by_topic,
+    spell_settings,
 )
 from simaccel.errors import Fault, InputError
 
@@ -102,7 +102,7 @@ class Command(click.Command):
         """Write all options by section; the short help has a line for each of the most common."""
         whole, later = ctx.meta.get(_WHOLE), list[str]()
         for title, options in sections(self.get_params(ctx)):
-            first = [option for option in options if whole or option.opts[-1] not in LATER]
+            first = [option for option in options if whole or option.opts[-1] not in LISTED_ONLY]
             later += [option.opts[-1] for option in options if option not in first]
             rows = [row for option in first if (row := option.get_help_record(ctx))]
             if not whole:
@@ -120,7 +120,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments."""
-        args, old = rewrite(self.get_params(ctx), args)
+        args, old = as_click_arguments(self.get_params(ctx), args)
         ctx.meta[_OLD] = [*dict.fromkeys(old)]
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
@@ -153,7 +153,7 @@ class Command(click.Command):
 
                 options = {name for param in self.params for name in param.opts}
                 faults = [name_sweep(each, options) for each in faults]
-            raise InputError(respell(faults, self.params)) from None
+            raise InputError(spell_settings(faults, self.params)) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command, with a progress bar wherever no other bar is shown."""

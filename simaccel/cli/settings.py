@@ -35,7 +35,7 @@ _SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Options by section of the help; all others are in the last section."""
-LATER: Final = frozenset(
+LISTED_ONLY: Final = frozenset(
     f"--{name}"
     for name in (
         *("prompt", "kv-len", "precision", "force", "estimate", "designs", "check", "mapping"),
@@ -56,7 +56,7 @@ _SEVERAL: Final = re.compile(r"[^,:]+(,[^,:]+)+|[^:,]*[^:,.]\.\.[^:,.][^:,]*|[^:
 _DASHED: Final = re.compile(r"^([0-9]+[A-Za-z/]*)-([0-9]+[A-Za-z/]*)$")
 """A range with a dash between numbers."""
 _NEAR: Final = 0.75
-"""How like a setting an unknown name is that was meant to be one."""
+"""Least similarity to a setting at which a name counts as misspelt."""
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -87,7 +87,7 @@ class SettingOption(click.Option):
 
 
 class MovedOption(click.Option):
-    """An option that another command has now; it works here for one more release."""
+    """An option that moved to another command; it works here for one more release."""
 
     def __init__(self, *args: Any, now: str, **attributes: Any) -> None:  # noqa: ANN401 - of click
         super().__init__(*args, **{**attributes, "hidden": True})
@@ -95,7 +95,7 @@ class MovedOption(click.Option):
 
 
 class FormatOption(click.Option):
-    """The option for the format of a command's result; `rewrite` reads it."""
+    """The option for the format of a command's result; `as_click_arguments` reads it."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return its help with the formats that the command has."""
@@ -127,7 +127,7 @@ def option(
     return click.option(*names, *([to] if to else []), help=text, **how)
 
 
-def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:
+def spell_settings(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:
     """Return faults that name settings as the command has them: ``--set patience``."""
     names = {name: p.spelling for p in params if isinstance(p, SettingOption) for name in p.opts}
 
@@ -135,13 +135,13 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
         return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
 
     return [
-        replace(each, field=spell(each.field), allowed=spell(_name_settings(each)))
+        replace(each, field=spell(each.field), allowed=spell(_allowed_text(each)))
         for each in faults
     ]
 
 
-def _name_settings(wrong: Fault) -> str:
-    """Return what a fault allows, and where the settings are if it is no field of a section."""
+def _allowed_text(wrong: Fault) -> str:
+    """Return what a fault allows; if the setting is unknown, also how to list the settings."""
     unknown = wrong.allowed.startswith("nothing, as it isn't modelled")
     is_name = wrong.file == f"--set {wrong.field}" and "." not in wrong.field
     return wrong.allowed + "; settings: --help-settings" * (unknown and is_name)
@@ -159,7 +159,9 @@ def list_or_range(value: object) -> str:
     return text if _SEVERAL.fullmatch(text) else ""
 
 
-def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[list[str], list[str]]:
+def as_click_arguments(
+    params: Sequence[click.Parameter], args: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """Return the arguments with settings and formats as click options, and old spellings used."""
     settings = {param.long_name: param for param in params if isinstance(param, SettingOption)}
     old = {
@@ -174,8 +176,8 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
     made, used, formats, rest = list[str](), list[str](), list[str](), iter(args)
     for text in rest:
         if text == "--":
-            form = _format(formats, known) if formats else ()
-            return [*made, *form, text, *rest], used
+            chosen = _format_arguments(formats, known) if formats else ()
+            return [*made, *chosen, text, *rest], used
         option, equals, value = text.partition("=")
         if option in old:
             used.append(f"{option} is {old[option]}")
@@ -186,11 +188,13 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
         if option == "--format":
             formats.append(value)
         else:
-            made += _set(value, settings, known)
-    return [*made, *(_format(formats, known) if formats else ())], used
+            made += _setting_arguments(value, settings, known)
+    return [*made, *(_format_arguments(formats, known) if formats else ())], used
 
 
-def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str]) -> list[str]:
+def _setting_arguments(
+    text: str, settings: Mapping[str, SettingOption], known: Collection[str]
+) -> list[str]:
     """Return a setting as click's option; a field of the accelerator stays as it is."""
     name, equals, value = text.partition("=")
     long_name = name.strip().replace("_", "-")
@@ -198,7 +202,7 @@ def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str
     if param is None:
         if f"--{long_name}" in known and not _is_section(name.strip()):
             raise InputError([Fault(SOURCE, "--set", text, f"--{long_name} {value}".strip())])
-        if name in _STEPS and "--shape" in known:
+        if name in _SHAPE_SIZES and "--shape" in known:
             raise InputError([Fault(SOURCE, "--set", text, f"one more size: --shape ...,{text}")])
         near = get_close_matches(long_name, settings, n=1, cutoff=_NEAR)
         if near and "." not in name and not _is_section(name.strip()):
@@ -214,8 +218,8 @@ def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str
     return [*param.secondary_opts]
 
 
-_STEPS: Final = ("stride", "dilation")
-"""Sizes of a convolution with a name that might be a field's."""
+_SHAPE_SIZES: Final = ("stride", "dilation")
+"""Sizes of a convolution, which --shape takes; a message says so."""
 
 
 def _is_section(name: str) -> bool:
@@ -224,19 +228,19 @@ def _is_section(name: str) -> bool:
     return name in Accelerator.model_fields
 
 
-def _format(names: Sequence[str], known: Iterable[str]) -> Sequence[str]:
-    """Return the options of the form that is given."""
-    forms = _formats(known)
-    allowed = "one" if len(names) > 1 else f"one of {', '.join(forms)}"
+def _format_arguments(names: Sequence[str], known: Iterable[str]) -> Sequence[str]:
+    """Return the options that a format stands for; refuse several formats, and unknown ones."""
+    formats = _formats(known)
+    allowed = "one" if len(names) > 1 else f"one of {', '.join(formats)}"
     allowed = allowed if names[0].strip() else "a value that is not empty"
-    if len(names) > 1 or names[0] not in forms:
+    if len(names) > 1 or names[0] not in formats:
         value = names[0] if len(names) == 1 else f"{len(names)} values"
         raise InputError([Fault(SOURCE, "--format", value, allowed)])
     return _FORMATS[names[0]]
 
 
 def _formats(known: Iterable[str]) -> list[str]:
-    """Return the forms of results that a command with these options prints."""
+    """Return the formats that a command with these options prints."""
     options = {*known}
     return [name for name, needed in _FORMATS.items() if options.issuperset(needed[:1])]
 
@@ -274,5 +278,7 @@ def is_of_experiment(param: click.Parameter) -> bool:
 def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[SettingOption]]:
     """Return the settings that are not options of a command, by topic."""
     settings = [param for param in params if isinstance(param, SettingOption) and param.hidden]
-    by_topic = {topic: [one for one in settings if one.topic == topic] for topic in _TOPICS}
-    return {topic: some for topic, some in by_topic.items() if some}
+    by_topic = {
+        topic: [setting for setting in settings if setting.topic == topic] for topic in _TOPICS
+    }
+    return {topic: listed for topic, listed in by_topic.items() if listed}

@@ -1,8 +1,8 @@
 """Check of what several chips compute, each on its part, against plain numpy.
 
-Each chip's program runs in the interpreter on parts of random tensors. Its results are compared
-with parts of what numpy makes of the whole workload, on no chips at all; what comes over links is
-put together from what other chips made, and compared with what the reader was given.
+Each chip's program runs in the interpreter on its parts of random tensors. Its results are compared
+with the same parts of the whole workload's, which numpy computes. What comes over links is put
+together from the results of other chips, and compared with the expected values that it had read.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from simaccel.diagnosis.check import (
     written_elements,
 )
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.lowering import lower
 from simaccel.run.conservation import require_program
@@ -34,7 +35,7 @@ from simaccel.workload.vectors.kind import Array
 def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     """Execute each chip's part of a workload, and compare all results.
 
-    The n-th chips of all places are executed together.
+    Pods with several places (`Pod.places`) execute the n-th chip of each together.
 
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
@@ -46,18 +47,18 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     expected = expected_values(workload, inputs)
     program = lower(pod.workload, pod.mapping)
     require_program(pod.workload, pod.mapping, program)
-    made: list[dict[str, Array]] = []
+    results: list[dict[str, Array]] = []
     checks: list[tuple[OperatorCheck, ...]] = []
     for chip in range(len(pod.places[0])):
         tensors = _tensors_of_chip(pod, inputs, expected, chip)
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
-        made.append(values | _stored_pieces(pod, expected, chip))
+        results.append(values | _stored_pieces(pod, expected, chip))
         checks.append(checked)
     for exchange in pod.exchanges:
         written = written_elements(workload, exchange.tensor)
-        border = ~written & written.any()  # of a tensor that is made, what no operator makes
-        _exchange(exchange, made, expected[exchange.tensor], border)
+        border = ~written & written.any()  # elements of an output that no operator writes
+        _check_exchange(exchange, results, expected[exchange.tensor], border)
     return tuple(
         replace(
             of_chips[0],
@@ -73,11 +74,11 @@ def _tensors_of_chip(
     pod: Pod, inputs: dict[str, Array], expected: dict[str, Array], chip: int
 ) -> dict[str, Array]:
     """Return a chip's tensors before it runs, with the expected values of what comes over links."""
-    made = {one.output.tensor for one in pod.workload.operators}
+    outputs = {operator.output.tensor for operator in pod.workload.operators}
     found = {}
     for name in pod.workload.tensors:
         tensor, layout = pod.layouts[name]
-        whole = inputs[tensor] if name in made else expected[tensor]
+        whole = inputs[tensor] if name in outputs else expected[tensor]
         box = layout.box(whole.shape, chip)
         found[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
     return found
@@ -87,24 +88,30 @@ def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str,
     """Return a chip's parts of weights that are stored in parts."""
     stored = (exchange for exchange in pod.exchanges if exchange.is_stored)
     return {
-        one.source: expected[one.tensor][one.source_layout.box(expected[one.tensor].shape, chip)]
-        for one in stored
+        exchange.source: _part(expected[exchange.tensor], exchange.source_layout, chip)
+        for exchange in stored
     }
 
 
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:
-    """Compare a chip's parts of tensors that it has stored."""
+    """Compare a chip's stored tensors; partial sums are compared once they are added."""
     for name, computed in values.items():
         tensor, layout = pod.layouts[name]
         if not layout.partial:
-            part = expected[tensor][layout.box(expected[tensor].shape, chip)]
+            part = _part(expected[tensor], layout, chip)
             _require_close(computed, part[_used_positions(computed.shape)], name)
 
 
-def _require_close(mine: Array, expected: Array, name: str) -> None:
-    left = ~np.isnan(mine)
+def _part(whole: Array, layout: ChipLayout, chip: int) -> Array:
+    """Return a chip's part of a tensor of the whole workload."""
+    part: Array = whole[layout.box(whole.shape, chip)]
+    return part
+
+
+def _require_close(computed: Array, expected: Array, name: str) -> None:
+    known = ~np.isnan(computed)
     most = float(np.abs(expected).max(initial=0.0)) or 1.0
-    if np.abs(mine - expected, where=left, out=np.zeros(mine.shape)).max(initial=0.0) > (
+    if np.abs(computed - expected, where=known, out=np.zeros(computed.shape)).max(initial=0.0) > (
         TOLERANCE * most
     ):
         raise CheckFailedError(f"check failed: {name} on a chip differs from the whole workload")
@@ -115,14 +122,14 @@ def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(map(slice, shape))
 
 
-def _exchange(
-    exchange: Exchange, made: list[dict[str, Array]], expected: Array, border: Booleans
+def _check_exchange(
+    exchange: Exchange, results: list[dict[str, Array]], expected: Array, border: Booleans
 ) -> None:
-    """Compute what each chip receives in an exchange from what others have made, and compare it."""
+    """Put together what each chip receives in an exchange from the chips' results; compare it."""
     outcome = []
-    for chip in range(len(made)):
+    for chip in range(len(results)):
         together, received = np.zeros(expected.shape), border.copy()
-        for other, others in enumerate(made):
+        for other, others in enumerate(results):
             span = _sent_positions(exchange, expected.shape, other, chip)
             if span is not None:
                 values = others[exchange.source][span]
@@ -137,11 +144,9 @@ def _exchange(
             raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
     for chip, values in enumerate(outcome):
-        made[chip][exchange.target] = values
+        results[chip][exchange.target] = values
         if not exchange.target_layout.partial:
-            _require_close(
-                values, expected[exchange.target_layout.box(expected.shape, chip)], exchange.name
-            )
+            _require_close(values, _part(expected, exchange.target_layout, chip), exchange.name)
 
 
 def _sent_positions(
@@ -162,13 +167,13 @@ def _sent_positions(
     )
     rows, sides = before.window(at, shape[at]).size, 2 if exchange.kind == "halo" else 1
     edge = exchange.elements[0] * rows // before.elements(shape) // sides
-    way = before.place(at, other) - before.place(at, chip)
-    if abs(way) > 1:
+    distance = before.place(at, other) - before.place(at, chip)
+    if abs(distance) > 1:
         return None
-    spans[at] = {-1: slice(rows - edge, rows), 0: slice(0, rows), 1: slice(0, edge)}[way]
+    spans[at] = {-1: slice(rows - edge, rows), 0: slice(0, rows), 1: slice(0, edge)}[distance]
     return tuple(spans)
 
 
-def _drop_digits(chip: int, one: Exchange) -> int:
+def _drop_digits(chip: int, exchange: Exchange) -> int:
     """Return a chip's number with the digits of an exchange set to 0."""
-    return chip - sum(axis.stride * (chip // axis.stride % axis.size) for axis in one.digits)
+    return chip - sum(axis.stride * (chip // axis.stride % axis.size) for axis in exchange.digits)

@@ -22,13 +22,17 @@ from simaccel.units import Cause
 
 
 class DmaEngine(Engine):
-    """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
+    """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs.
+
+    ``stage`` of a transfer: 3 while its multicast waits for other cores, 1 at the DRAM channels
+    and links, 2 at the port of the chip's memory, 0 otherwise.
+    """
 
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
-    ways: ClassVar[tuple[str, ...]]
+    memory_levels: ClassVar[tuple[str, ...]]
     """Levels and directions of the bytes that it moves from or to memories."""
-    hops: ClassVar[str]
+    hops_level: ClassVar[str]
     """Level and direction of the bytes that cross links."""
     root: Cause
     """The root cause of waits for its transfers, unless banks hold these up."""
@@ -49,28 +53,29 @@ class DmaEngine(Engine):
         transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
         parts = self.resources.memories[op.memory].parts[transfer]
         cycles = self.resources.accelerator.cores.noc.rate.cycles(op.dram_bytes)
-        return (*parts, *((link, cycles) for link in self.resources.ways[self.direction]))
+        return (*parts, *((link, cycles) for link in self.resources.routes[self.direction]))
 
-    def ask(self) -> Pieces:
+    def request_transfer(self) -> Pieces:
         """Request the transfer of the current step from its memory."""
         return [
             (channel, channel.request(cycles, self.direction, self.name))
             for channel, cycles in self.parts[self.at]
         ]
 
-    def asks(self, at: int) -> bool:
-        """Return whether this core's engine requests a step, and not another core's."""
+    def is_requester(self, at: int) -> bool:
+        """Return whether this engine requests the transfer of a step, or another core's does."""
         shared = self.multicasts.get(at)
         return shared is None or shared.members[0] is self
 
     def amounts(self, at: int) -> Amounts:
         """Return the bytes of a step; those of a multicast are counted for the first core."""
         moved = super().amounts(at)
-        if not self.asks(at):
-            return tuple(one for one in moved if one[0][0] not in READS)
+        if not self.is_requester(at):
+            return tuple(((level, name), n) for (level, name), n in moved if level not in READS)
         hops = sum(channel in self.resources.links for channel, _ in self.parts[at])
-        crossed = [(name, n * hops) for (way, name), n in moved if hops and way in self.ways]
-        return (*moved, *(((self.hops, name), n) for name, n in crossed))
+        levels = self.memory_levels if hops else ()
+        crossed = [(name, n * hops) for (level, name), n in moved if level in levels]
+        return (*moved, *(((self.hops_level, name), n) for name, n in crossed))
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""
@@ -86,7 +91,7 @@ class DmaEngine(Engine):
             answer = self.multicasts[self.at].join(self, op.tile)
             pieces = (yield answer) if isinstance(answer, simpy.Event) else answer
         account.request_order = next(self.resources.requests)
-        pieces = self.ask() if pieces is None else pieces
+        pieces = self.request_transfer() if pieces is None else pieces
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.blame(clock.cycle, self.root if op.root is None else op.root)
@@ -109,8 +114,8 @@ class DmaInEngine(DmaEngine):
 
     kind = EngineKind.DMA_IN
     direction = READ
-    ways = READS
-    hops = HOPS_READ
+    memory_levels = READS
+    hops_level = HOPS_READ
 
 
 class DmaOutEngine(DmaEngine):
@@ -123,8 +128,8 @@ class DmaOutEngine(DmaEngine):
     written_at: State[int]
     kind = EngineKind.DMA_OUT
     direction = WRITE
-    ways = WRITES
-    hops = HOPS_WRITE
+    memory_levels = WRITES
+    hops_level = HOPS_WRITE
 
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         super().__init__(name, plan, resources)

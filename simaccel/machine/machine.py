@@ -335,7 +335,7 @@ class Machine:
         for engine, counts in zip(self.engines, trips, strict=True):
             parts = engine.parts if isinstance(engine, DmaEngine) else ()
             for at, (times, pieces) in enumerate(zip(counts, parts, strict=False)):
-                if not (pieces and isinstance(engine, DmaEngine) and engine.asks(at)):
+                if not (pieces and isinstance(engine, DmaEngine) and engine.is_requester(at)):
                     continue
                 for channel, cycles in pieces:
                     found[channel] = found.get(channel, 0) + times * cycles

@@ -25,7 +25,7 @@ class Loader(Protocol):
     clock: Clock
     account: StallAccount
 
-    def ask(self) -> Pieces:
+    def request_transfer(self) -> Pieces:
         """Request the transfer of the current step from the memory."""
 
 
@@ -55,7 +55,7 @@ class Multicast(StatefulPart):
         coming = (*self.waiting, engine)
         missing = [member for member in self.members if member not in coming]
         if not missing:
-            pieces, waiting = engine.ask(), self.waiting
+            pieces, waiting = engine.request_transfer(), self.waiting
             self.waiting, self.blamed = {}, None
             for event in waiting.values():
                 event.succeed(pieces)

@@ -126,7 +126,9 @@ class SharedResources:
         """Find the core's links."""
         cores, core = self.accelerator.cores, self.core
         names = [cores.links(core, write=write) for write in (False, True)]
-        self.ways = tuple(tuple(self.noc[on_chip(core, name)] for name in way) for way in names)
+        self.routes = tuple(
+            tuple(self.noc[on_chip(core, name)] for name in route) for route in names
+        )
         """The links of loads, and those of stores."""
         self.links = frozenset(self.noc.values())
 
