@@ -1,4 +1,4 @@
-"""Searches of groups in their candidate sets; groups that are mapped alike share the results."""
+"""Searches of groups for their best trees; groups that are mapped alike share the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Part = Group | ResidentScope
 Mapped = tuple[Body, ScoredTree]
 """A mapping of some operators, and its figures."""
 _WORTH: Final = 100_000
-"""Candidates from which searches are made side by side; fewer take less than a process starts."""
+"""Candidates from which searches run in parallel; fewer take less time than a process to start."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class SearchTask:
 
 @dataclass
 class GroupSearch:
-    """The candidates of a group, and the names under which they were made.
+    """The candidates of a group, and their searches.
 
-    Groups that are mapped alike share the results.
+    Groups that are mapped alike share ``known``: the candidate sets and the results, under the
+    names of the first such group. ``names``: from these names to those of this group.
     """
 
     group: Group
@@ -245,10 +246,10 @@ class GroupSearch:
 
 
 def search_together(requests: Sequence[tuple[GroupSearch, int, Tree]]) -> None:
-    """Search groups side by side, each once, as far as they are not known.
+    """Search groups in parallel, unless their results are known; groups that are alike once.
 
     ``requests``: groups, each with the bytes held beside it and a tree as of `GroupSearch.fastest`.
-    With a budget of time they are left to be searched one after the other.
+    With a time budget, or with few candidates, they are left to be searched one by one.
     """
     tasks: dict[int, tuple[GroupSearch, int, SearchTask]] = {}
     for wanted, held_bytes, like in requests:
@@ -257,7 +258,7 @@ def search_together(requests: Sequence[tuple[GroupSearch, int, Tree]]) -> None:
             tasks[id(wanted.known)] = wanted, held_bytes, wanted.task(held_bytes, like)
     if sum(len(grid) for _, _, task in tasks.values() for grid in task.sets) < _WORTH:
         return
-    each = requests[0][0].goal.judge.each
-    results = each(SearchTask.run, [task for _, _, task in tasks.values()])
+    run_all = requests[0][0].goal.judge.each
+    results = run_all(SearchTask.run, [task for _, _, task in tasks.values()])
     for (wanted, held_bytes, _), result in zip(tasks.values(), results, strict=True):
         wanted.take(held_bytes, result)

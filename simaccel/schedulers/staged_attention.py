@@ -1,4 +1,4 @@
-"""Search of L, softmax and A one after the other: how many rows stay on chip between them."""
+"""Search of L, softmax and A one after the other, with some rows of the scores kept on chip."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from simaccel.search.problems import NothingFitsError
 class StagedAttention:
     """An attention whose operators run one after the other.
 
-    ``known``: by the number of resident rows, the best mapping (None if none is below the limit),
-    and that limit.
+    Resident rows are rows of the scores that stay on chip from one operator to the next. ``known``:
+    by their number, the best mapping (None if none is below the limit), and that limit.
     """
 
     problem: AttentionProblem
@@ -53,7 +53,7 @@ class StagedAttention:
     def bound(self, room: int) -> float:
         """Return a lower bound of the objective of L, softmax and A; infinite if nothing fits."""
         _, most = units(self.problem, "r", self.search.accelerator)
-        some = min(most, self.every_row - 1)  # of all rows are resident at most, beside others
+        some = min(most, self.every_row - 1)  # the most resident rows, if others are in DRAM
         found = min(self._bound_of(rows, room) for rows in {0, some})
         if most < self.every_row:
             return found
@@ -63,18 +63,18 @@ class StagedAttention:
     def _bound_of(self, rows: int, room: int) -> float:
         """Return a lower bound of the objective with ``rows`` resident rows in ``room`` bytes.
 
-        Rows that are not resident take at least their share of what all rows would take; resident
-        ones at least the work of array and SFU on them. From the sum goes what may be loaded and
-        stored beside the operators before and after.
+        Rows in DRAM take at least their share of the cycles with all rows in DRAM; resident ones at
+        least the work of array and SFU. Subtracted are transfers that may overlap the operators
+        before and after.
         """
         is_timed = self.search.goal.objective == "cycles"
         share = 1.0 if rows == self.every_row else 1 - rows / self.every_row
-        apart = [candidates for candidates, _ in self._operator_candidates(rows)]
-        work = (1 - share) * sum(each.least_work for each in apart) if is_timed else 0.0
-        alone = share * sum(each.bound(room) for each in apart) + work
-        if not is_timed or alone == float("inf"):
-            return alone
-        return max(alone - self._saved_cycles(), self.least_work)
+        operators = [candidates for candidates, _ in self._operator_candidates(rows)]
+        work = (1 - share) * sum(each.least_work for each in operators) if is_timed else 0.0
+        bound = share * sum(each.bound(room) for each in operators) + work
+        if not is_timed or bound == float("inf"):
+            return bound
+        return max(bound - self._saved_cycles(), self.least_work)
 
     @property
     def least_work(self) -> float:
@@ -102,7 +102,7 @@ class StagedAttention:
         return max(sum(works), sum(map(max, works, transfers)) - self._saved_cycles())
 
     def _saved_cycles(self) -> float:
-        """Return the cycles that the three together save: two transfers of a buffer full."""
+        """Return the most cycles that overlap can save: those of two transfers of a full buffer."""
         accelerator = self.search.accelerator
         room = accelerator.buffer.capacity_bytes
         if room is None:
@@ -159,11 +159,11 @@ class StagedAttention:
         The resident rows are those already searched; rows in DRAM may have less costly trees.
         """
         objective, room = self.search.goal.objective, self.search.goal.room
-        able = [(rows, staged) for rows, (staged, _) in self.known.items() if staged]
-        if not able:
+        mapped = [(rows, staged) for rows, (staged, _) in self.known.items() if staged]
+        if not mapped:
             return []
-        least, best = min(able, key=lambda pair: pair[1][1].rank)
-        every = [staged for _, staged in able]
+        least, best = min(mapped, key=lambda pair: pair[1][1].rank)
+        every = [staged for _, staged in mapped]
         slower = limit / best[1].value
         placed = self.place(least, self._room(least), slower)
         if placed is not None:
@@ -177,10 +177,9 @@ class StagedAttention:
         )
 
     def _try_all(self, unit: int, most: int, limit: float) -> list[int]:
-        """Try all numbers of rows if they are few; else some, and the most promising ones between.
+        """Try all numbers of resident rows if they are few; else some, and promising ones between.
 
-        More resident rows beside larger tiles would be better. Then the rows near the best of a
-        coarser granularity are tried, if that was not among them.
+        Then numbers near the best one of a coarser granularity are tried, if it is not among them.
         """
         if most <= ALL:
             counts = [unit * count for count in range(most, -1, -1)]
@@ -228,7 +227,7 @@ class StagedAttention:
             idle = 0 if value < best * (1 - EFFORT.gain) else idle + 1
             best = min(best, value)
             between += [(middle, high), (low, middle)]
-            between.sort(key=lambda few: lowest_bound(*few))
+            between.sort(key=lambda pair: lowest_bound(*pair))
         return tried
 
     def _middle(self, low: int, high: int, unit: int) -> int:
@@ -244,13 +243,13 @@ class StagedAttention:
         if staged is None and known < below:
             late = below < float("inf") and goal.is_over
             if not late and self._bound_of(rows, self._room(rows)) < below:
-                able = [
+                fitting = [
                     (body, scored)
                     for body in self._bodies(rows)
                     if (scored := score(self.problem.workload, body, goal, below))
                     and scored.buffer_bytes <= goal.room
                 ]
-                staged = min(able, key=lambda each: each[1].rank, default=None)
+                staged = min(fitting, key=lambda each: each[1].rank, default=None)
             self.known[rows] = staged, below
         return staged[1].value if staged else float("inf")
 
@@ -296,8 +295,8 @@ class StagedAttention:
             if best is None:
                 return None
             if slower > 1:
-                few = candidates.find_cheaper(best.value * slower, taken)
-                best = replace(few[-1], tree=rename_tree(few[-1].tree, candidates.names))
+                least = candidates.find_cheaper(best.value * slower, taken)[-1]
+                best = replace(least, tree=rename_tree(least.tree, candidates.names))
             places.append((candidates.group, held, best.tree))
         return places
 
