@@ -119,8 +119,8 @@ class Goal:
 
     @property
     def slack(self) -> float:
-        """Absolute gap, in units of the objective, that a search may leave."""
-        return EFFORT.gap * self.part
+        """Absolute gap that a search may leave, in units of the objective: an average part's."""
+        return self.gap * self.part
 
     @property
     def is_timed(self) -> bool:

@@ -137,8 +137,8 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     assert soon.account.near == 0
 
 
-def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
-    """By the MACs of all parts on all PEs (toy: 4 x 4), where they take longer than the bytes."""
+def test_parts_may_leave_the_gap_of_the_whole_together() -> None:
+    """Half of 1%, by the MACs of all parts on all PEs (toy: 4 x 4), which outlast the bytes."""
     workload = make_workload(
         einsum("FF1", "H r f", "X r e", "W1 e f", r=40, e=30, f=50),
         vector("gelu", "gelu", "G r f", "H r f", r=40, f=50),
@@ -146,7 +146,7 @@ def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
     )
     on = _toy("dram.bandwidth_bytes_per_second=unlimited")
     assert Goal.from_options(on, Options(), workload).slack == pytest.approx(
-        0.001 * 2 * 60000 / 16 / 3
+        0.005 * 2 * 60000 / 16 / 3
     )
     assert Goal.from_options(on, Options(), workload.select_operators(["FF1"])).slack == 0
     assert Goal.from_options(on, Options(patience=5), workload).slack == 0
