@@ -224,7 +224,7 @@ def _show_forecast(
 def _name(row: StudyRow) -> str:
     """Return the settings, sequence length and dataflow of a run, separated by commas."""
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
-    settings = (one.text for one in row.settings)
+    settings = (setting.text for setting in row.settings)
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)
 
 

@@ -243,7 +243,7 @@ def _processes(space: DesignSpace, designs: Sequence[int]) -> int:
     from simaccel.cli.forecast import processes_of
 
     few = designs[:: -(-len(designs) // _FEW)]
-    runs = [one for made in space.designs(few) if not made.problem for one in made.runs]
+    runs = [run for made in space.designs(few) if not made.problem for run in made.runs]
     return processes_of(runs, len(designs) / len(few))
 
 
@@ -253,9 +253,9 @@ _FEW: Final = 16
 
 def _exit_code(found: ExploredDesigns) -> int:
     """Return 0 if a design has figures and no process died."""
-    if any(one.lost for one in found.rows):
+    if any(row.lost for row in found.rows):
         return WorkerDiedError.exit_code
-    return 0 if any(one.figures is not None for one in found.rows) else InputError.exit_code
+    return 0 if any(row.figures is not None for row in found.rows) else InputError.exit_code
 
 
 def show_cost(

@@ -364,7 +364,7 @@ class SearchReport:
         from simaccel.report.accounts import account_json, objective_scale
 
         scale = objective_scale(objective, accelerator)
-        return {"searches": [account_json(one, scale) for one in self.accounts]}
+        return {"searches": [account_json(account, scale) for account in self.accounts]}
 
 
 def report_options(text: str, *, draws: bool = True) -> Decorator:

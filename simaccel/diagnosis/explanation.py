@@ -257,7 +257,7 @@ def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[BoundO
     einsums = [one for one in operators if _is_einsum(one)]
     if not einsums:
         return 0
-    found = sum(result.workload.times(one.name) * one.operator.macs for one in einsums)
+    found = sum(result.workload.times(einsum.name) * einsum.operator.macs for einsum in einsums)
     return run.macs if "+" not in run.name else found
 
 

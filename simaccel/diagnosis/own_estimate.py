@@ -48,7 +48,7 @@ class OwnEstimate:
     @property
     def unexplained_cycles(self) -> int:
         """The part of the estimate that no term of the run explains."""
-        return self.estimate_cycles - sum(one.cycles for one in self.terms if not one.is_lacking)
+        return self.estimate_cycles - sum(term.cycles for term in self.terms if not term.is_lacking)
 
 
 def own_estimate(

@@ -199,9 +199,9 @@ def _start(operand: Operand, low: Map[str, int]) -> tuple[int, ...]:
 def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> npt.NDArray[np.bool_]:
     """Return which positions of a tensor operators write."""
     written = np.zeros((), dtype=np.bool_)
-    for one in writers:
+    for writer in writers:
         own = np.ones((), dtype=np.bool_)
-        for at, span in zip(places, one.output.box(one.ranks), strict=True):
+        for at, span in zip(places, writer.output.box(writer.ranks), strict=True):
             own = own & (span.start <= at) & (at < span.stop)
         written = written | own
     return written

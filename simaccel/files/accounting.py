@@ -58,7 +58,7 @@ class FileAccount:
 
     def entries_of(self, how: How) -> tuple[AccountEntry, ...]:
         """Return the entries that are taken, harmless, or not taken."""
-        return tuple(one for one in self.entries if one.how == how)
+        return tuple(entry for entry in self.entries if entry.how == how)
 
     def totals(self) -> dict[How, tuple[int, int, int]]:
         """Return (entries, countable MACs, elements) of the entries of each kind."""
@@ -104,7 +104,7 @@ class FileAccount:
         """
         if not self.entries:
             return []
-        remarks = [f"{one.name}: {one.remark}" for one in self.entries if one.remark]
+        remarks = [f"{entry.name}: {entry.remark}" for entry in self.entries if entry.remark]
         return [*remarks[:MOST_LISTED], *self._lines_left_out()]
 
     def _lines_left_out(self) -> list[str]:
@@ -153,8 +153,8 @@ def account_keys(
 
 
 def _total(entries: Collection[AccountEntry]) -> tuple[int, int, int]:
-    macs = sum(one.macs or 0 for one in entries)
-    return len(entries), macs, sum(one.elements for one in entries)
+    macs = sum(entry.macs or 0 for entry in entries)
+    return len(entries), macs, sum(entry.elements for entry in entries)
 
 
 def _share_text(share: float | None) -> str:

@@ -70,16 +70,16 @@ class GemminiNest:
         """Return the product of all factors of a rank."""
         found = 1
         for factors in self.levels.values():
-            for one in factors:
-                found *= one.pieces if one.rank == rank else 1
+            for factor in factors:
+                found *= factor.pieces if factor.rank == rank else 1
         return found
 
     def account(self) -> FileAccount:
         """Return the account of the factors."""
         entries = (
-            AccountEntry(f"{level}.{one}", *_fate(level, one), kind="factor")
+            AccountEntry(f"{level}.{factor}", *_fate(level, factor), kind="factor")
             for level, factors in self.levels.items()
-            for one in factors
+            for factor in factors
         )
         return FileAccount(self.source, tuple(entries))
 
@@ -157,7 +157,7 @@ def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, comman
 
 
 def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:
-    return [one for one in factors if one.pieces > 1 and not one.spatial]
+    return [factor for factor in factors if factor.pieces > 1 and not factor.spatial]
 
 
 def _factor(word: str) -> MappingFactor | None:

@@ -338,7 +338,7 @@ def await_steps(
         what = Action.AWAIT, next(sites)
         step = Instruction(*what, operator=operator, tensor=tiles.tensor, awaited=tiles)
         takers = (one for one in commands(loop.body) if _takes(one, tiles.tensor))
-        for engine in dict.fromkeys(engine_of(one, accelerator) for one in takers):
+        for engine in dict.fromkeys(engine_of(taker, accelerator) for taker in takers):
             yield PlacedInstruction(engine, step)
 
 
@@ -356,7 +356,7 @@ def hand_on_steps(
 ) -> Iterator[Item]:
     """Yield the hand-overs to other cores, at the end of an iteration, of tiles made or sent."""
     links = (one for one in commands(loop.body) if isinstance(one, Link))
-    lags = [one.lag_cycles(accelerator) for one in links if one.kind == "send"]
+    lags = [link.lag_cycles(accelerator) for link in links if link.kind == "send"]
     engine, lag = (LINK, max(lags)) if lags else (STORES, 0)
     for tensor in loop.hands_on:
         what = Action.HAND_ON, next(sites)

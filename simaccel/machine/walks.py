@@ -91,7 +91,7 @@ class InstructionStreams:
     @property
     def distinct(self) -> list[CoreWalks]:
         """The distinct walks of the cores, that of core 0 first."""
-        return list({id(one): one for one in self.cores}.values())
+        return list({id(core): core for core in self.cores}.values())
 
 
 def _uses(items: Sequence[Item], tile: Tile) -> bool:

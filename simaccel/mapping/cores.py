@@ -81,8 +81,8 @@ def piece_of(group: Group, sizes: Map[str, int]) -> Group:
     spreads = core_spreads(group)
     if not spreads:
         return group
-    piece = {one.rank: sizes[one.rank] for one in spreads}
-    full = {rank: min(one.tile for one in spreads if one.rank == rank) for rank in piece}
+    piece = {spread.rank: sizes[spread.rank] for spread in spreads}
+    full = {rank: min(spread.tile for spread in spreads if spread.rank == rank) for rank in piece}
     return replace(group, tree=group.tree[len(spreads) :], piece=piece, full_piece=full)
 
 
@@ -116,9 +116,9 @@ def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
     6
     """
     left, found = dict(sizes), 1
-    for one in spreads:
-        found *= -(-left[one.rank] // one.tile)
-        left[one.rank] = min(left[one.rank], one.tile)
+    for spread in spreads:
+        found *= -(-left[spread.rank] // spread.tile)
+        left[spread.rank] = min(left[spread.rank], spread.tile)
     return found
 
 

@@ -290,7 +290,7 @@ def _reach(rank: str, derived: Mapping[str, Terms]) -> set[str]:
     left = [rank]
     while left:
         terms = [one for one, _ in derived.get(left.pop(), ())]
-        left += [one for one in terms if one not in found]
+        left += [term for term in terms if term not in found]
         found.update(terms)
     return found
 

@@ -182,7 +182,7 @@ def varied_names(rows: Sequence[StudyRow]) -> list[str]:
     Not the dataflow, and not a length that all rows of a sweep share, which the title has.
     """
     point = rows[0].lead
-    names = [one.axis.name for one in rows[0].settings]
+    names = [setting.axis.name for setting in rows[0].settings]
     lengths = {row.seq_len for row in rows}
     shown = lengths != {None} if point is None else len(lengths) > 1
     return names + ["seq-len"] * (shown and "seq-len" not in names)

@@ -52,7 +52,7 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
 
 def estimate_json(predicted: Prediction, accelerator: Accelerator) -> dict[str, Any]:
     """Return a prediction as one JSON object (the format of ``simaccel estimate --json``)."""
-    operators = [{"name": one.name, **_figures(one, accelerator)} for one in predicted.groups]
+    operators = [{"name": group.name, **_figures(group, accelerator)} for group in predicted.groups]
     area = area_of(accelerator)
     size = {"area_mm2": area.mm2, "area_um2": dict(area.by_part)}
     return {**_figures(predicted, accelerator), **size, "operators": operators}

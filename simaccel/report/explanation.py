@@ -260,7 +260,7 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
 
 
 def _disagreement_json(each: Disagreement) -> dict[str, Any]:
-    shares = {one.assumption: one.amount for one in each.shares}
+    shares = {share.assumption: share.amount for share in each.shares}
     rest = {"unexplained": each.rest} if shares else {}
     return {**vars(each), "relative": each.relative, "shares": shares, **rest}
 

@@ -164,7 +164,7 @@ def effort_lines(found: ExploredDesigns) -> list[str]:
 
 def columns(found: ExploredDesigns) -> list[str]:
     """Return the column names of CSV and Parquet."""
-    axes = [_axis_column(one[0].axis) for one in found.dimensions]
+    axes = [_axis_column(dimension[0].axis) for dimension in found.dimensions]
     return [*axes, *FIGURES, "fits", "limit", "within", "frontier", "best", "problem"]
 
 
@@ -192,7 +192,7 @@ def exploration_json(found: ExploredDesigns) -> dict[str, Any]:
     """Return an exploration as one JSON object."""
     return {
         "objective": found.plan.objective,
-        "limits": [str(one) for one in found.plan.limits],
+        "limits": [str(limit) for limit in found.plan.limits],
         "designs": rows(found),
     }
 

@@ -37,8 +37,8 @@ def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction
     none = dict.fromkeys(("mapspace", "utilisation", "edp_js", "mapspace_size", "mappings_tried"))
     rows = [mapped_json(one, "cycles") for one in mapped]
     rows += [
-        {**none, "search_ended_by": None, **_vector_json(one), "bound_by": [one.bound_by]}
-        for one in vectors
+        {**none, "search_ended_by": None, **_vector_json(vector), "bound_by": [vector.bound_by]}
+        for vector in vectors
     ]
     return tabulate(rows, _MAPPED)
 

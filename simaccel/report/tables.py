@@ -163,8 +163,8 @@ def parts_html(title: str, parts: Iterable[Table | str]) -> str:
 
 def table_html(table: Table) -> str:
     """Return a table as HTML, with the same cells and sections."""
-    head = "".join(_cell_html("th", one, one.header, _LINE) for one in table.columns)
-    cells = list(zip(*(one.cells for one in table.columns), strict=True))
+    head = "".join(_cell_html("th", column, column.header, _LINE) for column in table.columns)
+    cells = list(zip(*(column.cells for column in table.columns), strict=True))
     rows = []
     for row, texts in zip(table.rows, cells, strict=True):
         line = _LINE if row.end_section else ""

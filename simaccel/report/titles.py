@@ -57,7 +57,7 @@ def phase_words(workloads: Iterable[Workload], varied: Container[str]) -> list[s
     >>> phase_words(steps, varied=("phase",))
     ['prefill of 9 tokens after 64', 'decode after 64']
     """
-    return list(dict.fromkeys(_phase_text(one.parameters, varied) for one in workloads))
+    return list(dict.fromkeys(_phase_text(workload.parameters, varied) for workload in workloads))
 
 
 def _phase_text(parameters: Mapping[str, Any], varied: Container[str]) -> str:

@@ -95,7 +95,7 @@ def _verdict(found: Difference) -> str:
     if found.cycles:
         faster = f"{found.a / found.b:.3f} x as fast"
         return f"B takes {_change_text(found.cycles)} than A ({faster})."
-    spent = "otherwise" if any(one.difference for one in found.shares) else "alike"
+    spent = "otherwise" if any(share.difference for share in found.shares) else "alike"
     return f"A and B take the same cycles, spent {spent}."
 
 
@@ -106,8 +106,8 @@ def _change_text(cycles: int) -> str:
 def _by_cause(found: Difference) -> str:
     """Return a sentence on the causes that changed most over all operators."""
     sums: Counter[str] = Counter()
-    for one in found.shares:
-        sums[one.cause] += one.difference
+    for share in found.shares:
+        sums[share.cause] += share.difference
     changed = sum(map(abs, sums.values()))
     ranked = sorted(sums.items(), key=lambda pair: -abs(pair[1]))
     named = [pair for pair in ranked if pair[1] and abs(pair[1]) >= _NAMED * changed]
@@ -125,7 +125,7 @@ def _cause_text(cause: str, cycles: int) -> str:
 
 def _by_operator(found: Difference) -> str:
     """Return a sentence on the operators with the largest differences."""
-    named = [one for one in found.groups if one.difference * found.cycles > 0]
+    named = [group for group in found.groups if group.difference * found.cycles > 0]
     named = [one for one in named if one.difference / found.cycles >= _NAMED][:_MOST_NAMED]
     if not named or len(found.groups) == 1:
         return ""

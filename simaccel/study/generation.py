@@ -321,12 +321,12 @@ def _sum_steps(steps: Sequence[DecodeStep], count: int) -> PhaseFigures:
 
 
 def _spread_of_steps(steps: Sequence[DecodeStep], count: int) -> float | None:
-    places = [one.kv_len for one in steps]
+    places = [step.kv_len for step in steps]
     if len(places) == count:
         return 0.0
     if len(places) < 3:  # noqa: PLR2004 - both ends and one between
         return None
-    cycles = [Fraction(one.figures.cycles) for one in steps]
+    cycles = [Fraction(step.figures.cycles) for step in steps]
     fewer = [at for at in range(len(places)) if at % 2 == 0 or at == len(places) - 1]
     fine = sum_between(places, cycles)
     coarse = sum_between([places[at] for at in fewer], [cycles[at] for at in fewer])

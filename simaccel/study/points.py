@@ -120,7 +120,7 @@ class Point:
 
     def fields(self, of: Of) -> dict[str, Value]:
         """Return the fields of accelerator, workload or mapping that the settings set."""
-        chosen = (one.fields for one in self.settings if one.axis.of == of)
+        chosen = (setting.fields for setting in self.settings if setting.axis.of == of)
         return {name: value for fields in chosen for name, value in fields.items()}
 
     def place_workloads(self) -> Point:
@@ -211,7 +211,7 @@ class StudyRow:
     @property
     def scenario(self) -> tuple[str, ...]:
         """Sizes of the workloads, which are requirements and not choices of a design."""
-        return tuple(one.text for one in self.settings if one.axis.of == "workload")
+        return tuple(setting.text for setting in self.settings if setting.axis.of == "workload")
 
     @property
     def lost(self) -> bool:

@@ -130,7 +130,7 @@ def _directed_mapping(point: Point) -> Mapping | None:
     if not description:
         return None
     names = {one.name for one in point.workload.operators}
-    layers = [one for one in parse_directives(description).layers if one.name in names]
+    layers = [layer for layer in parse_directives(description).layers if layer.name in names]
     mapping = directed_mapping(layers, point.workload, point.accelerator)
     require_mapping(point.workload, mapping, point.accelerator, "description")
     return mapping

@@ -18,7 +18,7 @@ def einsums_document(
     return {
         "kind": "einsums",
         "name": name,
-        "tensors": {one.name: _tensor(one) for one in tensors},
+        "tensors": {tensor.name: _tensor(tensor) for tensor in tensors},
         "operators": {one.name: _operator(one) for one in operators},
     }
 

@@ -34,7 +34,7 @@ _BITS: Final = 8
 _FASTEST: Final = 1e-12
 _TAKEN: Final = frozenset(
     (
-        *(one for names in SPELLINGS.values() for one in names),
+        *(name for names in SPELLINGS.values() for name in names),
         *SECONDS,
         *("entries", "sizeKB", "instances", "name", "class", "subclass"),
     )
@@ -277,7 +277,7 @@ class _Architecture:
         buffer = self.levels.buffer
         if buffer is None:
             return list(ROLES)
-        return [] if buffer.keeps is None else [one for one in ROLES if one not in buffer.keeps]
+        return [] if buffer.keeps is None else [role for role in ROLES if role not in buffer.keeps]
 
     def _buffer(self, clock: int, source: str) -> dict[str, Any]:
         part = self.levels.buffer
@@ -305,7 +305,7 @@ class _Architecture:
     def _dram(self, clock: int) -> Any:  # noqa: ANN401 - or unlimited
         """Return the DRAM's bandwidth in bytes per second; of two directions the larger one."""
         rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
-        known = [one for one in rates if one != "unlimited"]
+        known = [rate for rate in rates if rate != "unlimited"]
         return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
 
     def _precision(self, source: str) -> dict[str, Any]:

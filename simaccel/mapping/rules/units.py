@@ -99,8 +99,8 @@ def part_keep_faults(walk: TreeWalk) -> Iterator[Finding]:
 def _places(site: Site, name: str) -> list[Spread | str]:
     """Return how a tile gets to PEs: the spreads around a leaf, and the levels that keep it."""
     nodes = [step.node for step in site.steps]
-    spreads = [one for one in nodes if isinstance(one, Spread)]
-    levels = [one.level for one in nodes if isinstance(one, Keep) and one.tensor == name]
+    spreads = [node for node in nodes if isinstance(node, Spread)]
+    levels = [node.level for node in nodes if isinstance(node, Keep) and node.tensor == name]
     return [*spreads, *levels]
 
 

@@ -42,4 +42,4 @@ def group_of(problem: BoundProblem, one: Family) -> Group:
 
 def is_alone(problem: BoundProblem, rank: str) -> bool:
     """Return whether a rank is in one tensor only, which a systolic array can't fold."""
-    return sum(rank in one.ranks for one in problem.operands) < FACTORS
+    return sum(rank in operand.ranks for operand in problem.operands) < FACTORS

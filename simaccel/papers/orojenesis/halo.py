@@ -133,7 +133,7 @@ def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> I
     total = ints(0)
     for pieces in _combinations(dim, cuts, rank, inside, last=True):
         side = 1 + sum(c * (one.after - 1) for one, (_, c) in zip(pieces, dim, strict=True))
-        total = total + side * math.prod((one.times for one in pieces), start=ints(1))
+        total = total + side * math.prod((piece.times for piece in pieces), start=ints(1))
     return total
 
 

@@ -83,9 +83,9 @@ def _step(
 def _fixed_bytes(problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
     """Return the bytes of first tiles and of tensors that bypass, less sums that aren't read."""
     total = ints(0)
-    for one in problem.operands:
-        times = 1 + one.is_output
-        every = tile_elements(one, cuts) if one in kept else problem.group_macs
-        first = problem.elements(one) if one.is_output else 0
-        total = total + (every * times - first) * one.bytes_per_element
+    for operand in problem.operands:
+        times = 1 + operand.is_output
+        every = tile_elements(operand, cuts) if operand in kept else problem.group_macs
+        first = problem.elements(operand) if operand.is_output else 0
+        total = total + (every * times - first) * operand.bytes_per_element
     return total

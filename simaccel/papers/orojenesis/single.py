@@ -87,7 +87,7 @@ def _shape_of(problem: BoundProblem) -> tuple[object, ...]:
     return (
         *(tuple(own.items()) for own in (operator.ranks, problem.merged, problem.sizes)),
         problem.batch,
-        tuple((one.dims, one.bits, one.is_output) for one in problem.operands),
+        tuple((operand.dims, operand.bits, operand.is_output) for operand in problem.operands),
         tuple(tensors[one.tensor].kind for one in (*operator.inputs, operator.output)),
     )
 

@@ -91,8 +91,8 @@ class WorkloadBound:
         """Multiplications and additions of all einsums; the first product needs no addition."""
         einsums = [one for one in self.workload.operators if isinstance(one, Einsum)]
         firsts = (
-            self.workload.times(one.name) * math.prod(one.output.shape(one.ranks))
-            for one in einsums
+            self.workload.times(einsum.name) * math.prod(einsum.output.shape(einsum.ranks))
+            for einsum in einsums
         )
         return 2 * self.workload.macs - sum(firsts)
 

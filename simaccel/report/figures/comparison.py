@@ -73,7 +73,7 @@ def cause_parts(
     """Return the causes of each run as parts of stacks (`draw_stacks`); a failed run has none."""
     shares = [{} if result is None else array_shares(result) for result in results]
     return {
-        CAUSE_LABELS[cause]: ([one.get(cause, 0.0) for one in shares], *CAUSE_COLOURS[cause])
+        CAUSE_LABELS[cause]: ([share.get(cause, 0.0) for share in shares], *CAUSE_COLOURS[cause])
         for cause in causes
     }
 

@@ -36,7 +36,7 @@ _MOST_TICKS: Final = 8
 
 
 def _drawable_points(explored: ExploredDesigns) -> list[StudyRow]:
-    return [one for one in explored.rows if one.figures is not None]
+    return [row for row in explored.rows if row.figures is not None]
 
 
 def _value(figures: dict[str, Any], name: str) -> float:
@@ -90,8 +90,8 @@ def _draw_pairs(
 def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
     """Draw all designs by their kind."""
     points = _drawable_points(explored)
-    kinds = [[one for one in points if one.within is within] for within in (False, True)]
-    on = [one for one in points if one.frontier]
+    kinds = [[point for point in points if point.within is within] for within in (False, True)]
+    on = [point for point in points if point.frontier]
     kinds += [[one for one in on if one.best is best] for best in (False, True)]
     for kind, (label, look) in zip(kinds, _KINDS.items(), strict=True):
         if kind:

@@ -105,7 +105,7 @@ def levels_of(
 
 def time_of(op: BoundOperator, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
     """Return the cycles of a block at each hardware point."""
-    axes, outputs = _axes(op), [one.output for one in levels]
+    axes, outputs = _axes(op), [level.output for level in levels]
 
     def costs_of(depth: int, _: OutputLevel, sizes: Sizes) -> CaseCosts:
         return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
@@ -117,7 +117,7 @@ def time_of(op: BoundOperator, levels: Sequence[Level], points: Points) -> NDArr
 def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:
     """Return two points: a NoC of ``bandwidth`` elements per cycle, and one that takes no time."""
     each = np.ones(2, dtype=np.int64)
-    noc = [(bandwidth, latency) if one.noc else (UNLIMITED, 0) for one in levels]
+    noc = [(bandwidth, latency) if level.noc else (UNLIMITED, 0) for level in levels]
     return Points(
         pes=1,
         noc_bandwidth=np.array([[one for one, _ in noc], [UNLIMITED for _ in noc]]),

@@ -159,7 +159,7 @@ def _bandwidth(op: BoundOperator, accelerator: Accelerator) -> int:
     """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
     bits = max(view.bits for _, view in op.uses)
     rates = [accelerator.distribution_rate, accelerator.read_rate]
-    widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
+    widths = [UNLIMITED if rate.unlimited else int(rate.exact() * BYTE / bits) for rate in rates]
     return max(1, min(widths))
 
 

@@ -34,7 +34,7 @@ class Cases:
     def __init__(self, maps: Sequence[DimMap], states: Sequence[Sequence[object]]) -> None:
         """Combine the states, the first of which is Init."""
         self.maps, self.states = maps, states
-        self.count = prod(len(one) for one in states)
+        self.count = prod(len(state) for state in states)
         at = np.arange(self.count)
         self.chosen: list[Ints] = []
         inner = self.count

@@ -154,10 +154,10 @@ class Evaluator:
         self.file = file
         self.faults: list[Fault] = []
         self.constants: dict[str, int] = {}
-        for one in description.constants:
-            if one.name.text in self.constants:
-                self.fault(one.name, one.name.text, "each constant once")
-            self.constants[one.name.text] = self.value(one.value, {}, at_least=None)
+        for constant in description.constants:
+            if constant.name.text in self.constants:
+                self.fault(constant.name, constant.name.text, "each constant once")
+            self.constants[constant.name.text] = self.value(constant.value, {}, at_least=None)
 
     def value(self, value: ValueNode, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
         """Return a value; 1 where it is none, with a fault."""
@@ -249,7 +249,7 @@ def load_described(
 
 def choices_of(node: Layer) -> tuple[str, ...]:
     """Return the dimensions that a layer can have by its type; those of all types without one."""
-    named = next((one.kind.text for one in node.members if isinstance(one, TypeNode)), "")
+    named = next((member.kind.text for member in node.members if isinstance(member, TypeNode)), "")
     kinds = [kind for kind in LAYER_KINDS if kind == named] or LAYER_KINDS
     found = (dim for kind in kinds for dim in (*_NEEDED[kind], *_OPTIONAL[kind]))
     outer = OF_INPUT if any("Y" in _NEEDED[kind] for kind in kinds) else ()
@@ -314,12 +314,12 @@ def _entries(
 ) -> Iterator[tuple[NameNode, ValueNode]]:
     """Yield the entries, each name once."""
     seen: set[str] = set()
-    for one in entries:
-        if one.dim.text in seen:
-            evaluator.fault(one.dim, one.dim.text, "each dimension once")
+    for entry in entries:
+        if entry.dim.text in seen:
+            evaluator.fault(entry.dim, entry.dim.text, "each dimension once")
         else:
-            seen.add(one.dim.text)
-            yield one.dim, one.value
+            seen.add(entry.dim.text)
+            yield entry.dim, entry.value
 
 
 def _sizes(kind: LayerKind, node: DimensionsNode, evaluator: Evaluator) -> dict[str, int] | None:

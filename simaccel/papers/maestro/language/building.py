@@ -76,7 +76,7 @@ class _DescriptionBuilder:
         end: int,
     ) -> tuple[Node, ...]:
         """Build the children of a block, each up to where the next one starts."""
-        limits = [*(_start(one) for one in trees), end][1:]
+        limits = [*(_start(tree) for tree in trees), end][1:]
         return tuple(
             makers[str(one.data)](one, limit) for one, limit in zip(trees, limits, strict=True)
         )
