@@ -52,10 +52,9 @@ FlatTile = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """An attention of a workload, and the names of its ranks.
+    """An attention of a workload as one group, with its ranks by role.
 
-    ``g``: heads of all samples together ("" if there is one). ``q``: rows. ``c``: keys. ``heads``:
-    heads of one sample.
+    ``part``: names of L, softmax and A. ``merged``: as of the group. ``space``: of the group.
     """
 
     workload: Workload
@@ -77,13 +76,13 @@ class AttentionProblem:
         return q, k, logit.output.name, attend.names[1], attend.output.name
 
     @cached_property
-    def c(self) -> str:
+    def key_rank(self) -> str:
         """Rank of the keys."""
         return self.space.axes[self.part[1]]
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """Ranks that all five tensors have."""
+        """Ranks of samples and heads, which all five tensors have."""
         logit, _, attend = self.operators
         views = (*logit.inputs, logit.output, *attend.inputs, attend.output)
         return tuple(rank for rank in self.space.sizes if all(rank in view.names for view in views))
@@ -95,7 +94,7 @@ class AttentionProblem:
         return tuple(
             rank
             for rank in logit.ranks
-            if rank in logit.output.names and rank not in self.heads and rank != self.c
+            if rank in logit.output.names and rank not in self.heads and rank != self.key_rank
         )
 
     @property
@@ -115,7 +114,7 @@ class AttentionProblem:
     def row_bytes(self) -> int:
         """Bytes of one row of the intermediate."""
         op = self.operators[1]
-        return in_bytes(self.size((self.c,)), max(op.inputs[0].bits, op.output.bits))
+        return in_bytes(self.size((self.key_rank,)), max(op.inputs[0].bits, op.output.bits))
 
     @cached_property
     def per_sample(self) -> int:
@@ -198,7 +197,7 @@ def tiled_families(
     def inner_branch(name: str, tensors: tuple[str, str]) -> Branch:
         cuts = nested_loops(problem.space, problem.rows, np.minimum(rows_in, rows))
         n = len(problem.rows)
-        ranks = (*problem.rows, problem.c)
+        ranks = (*problem.rows, problem.key_rank)
         sizes = (*(tile for division in cuts for tile in division.tiles), keys_in)
         places = (*(ints(first * (n + 1) + at) for at in range(n)), ints([n]).reshape(1, 1, 1))
         return (
@@ -221,7 +220,7 @@ def tiled_families(
 
 def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
     """Return the softmax of the rows on chip, in column tiles of ``width``."""
-    cut = FamilyLoops((problem.c,), (ints(width),), (ints(0),))
+    cut = FamilyLoops((problem.key_rank,), (ints(width),), (ints(0),))
     return (*([cut] if width else []), Do(problem.part[1], SFU))
 
 
@@ -242,7 +241,7 @@ def _branch(
     heads, rows, keys = tiles
     few, many = slots
     logit, _, attend = problem.part
-    stream = FamilyLoops((problem.c,), (keys,), (ints(0),))
+    stream = FamilyLoops((problem.key_rank,), (keys,), (ints(0),))
     loops = [
         *nested_loops(problem.space, problem.heads, heads),
         *nested_loops(problem.space, problem.rows, rows),
@@ -296,7 +295,7 @@ def stage_attention(problem: AttentionProblem, rows: int, placed: Sequence[Place
     """
     if not rows:
         return tuple(replace(group, tree=spilled) for group, _, spilled in placed)
-    q, c = problem.size(problem.rows), problem.size((problem.c,))
+    q, c = problem.size(problem.rows), problem.size((problem.key_rank,))
     g = problem.size(problem.heads)
     heads, part = divmod(rows, q)
     s = problem.tensors[2]

@@ -46,7 +46,7 @@ def flat_tiles(
 
     ``keys``: sizes of key tiles (empty: chosen here).
     """
-    every, side = problem.size((problem.c,)), accelerator.array.cols
+    every, side = problem.size((problem.key_rank,)), accelerator.array.cols
     # whole array sides, as what rows leave of a buffer is little
     sides = {side * n for n in range(1, _KEY_SIDES + 1) if side * n < every}
     keys = keys or sorted({*tile_sizes(every, side), *sides})
@@ -99,7 +99,7 @@ def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[Flat
     known = {rows for _, rows in _blocks(problem, "r", accelerator)}
     rows = {r for r in block_sizes(q) if r <= most} | {*range(side, most + 1, side)}
     counts = sorted((rows if most > _ROWS else {*range(1, most + 1)}) - known)
-    keys = _sample_sizes(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
+    keys = _sample_sizes(tile_sizes(problem.size((problem.key_rank,)), accelerator.array.cols))
     return [(1, r, k) for r in counts[:: -(-len(counts) // _ROWS) or 1] for k in keys]
 
 
@@ -124,7 +124,7 @@ def _flash_tiles(
 
     Each has rows of one head, or some whole heads.
     """
-    g, q, c = (problem.size(ranks) for ranks in (problem.heads, problem.rows, (problem.c,)))
+    g, q, c = (problem.size(ranks) for ranks in (problem.heads, problem.rows, (problem.key_rank,)))
     rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
     rows += [(n, q) for n in _HEADS if n < g]
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
@@ -177,7 +177,7 @@ def _inner_families(
     """Return families of a granularity in which L and A have tiles inside the FLAT-tile."""
     array = accelerator.array
     rows = tile_sizes(problem.size(problem.rows), array.rows)
-    keys = tile_sizes(problem.size((problem.c,)), array.cols)
+    keys = tile_sizes(problem.size((problem.key_rank,)), array.cols)
     inner = [(r, k) for r in _sample_sizes(rows) for k in _sample_sizes(keys)]
     tiles = flat_tiles(problem, granularity, accelerator, keys[-1:])
     few = tiles[:: -(-len(tiles) // _NESTED)]
