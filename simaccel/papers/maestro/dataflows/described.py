@@ -235,9 +235,9 @@ def load_described(
         InputError: all faults of its syntax and layers, each with line and column.
 
     """
-    from simaccel.papers.maestro.language.reading import load_meaning  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
 
-    description, layers = load_meaning(path, _sound_layers)
+    description, layers = interpret_file(path, _sound_layers)
     shapes = one_layer({described.name: described.shape() for described in layers}, layer, path)
     name = next(
         (network.name.text for network in description.networks if network.name.text), "Network"

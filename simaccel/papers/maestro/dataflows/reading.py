@@ -74,16 +74,16 @@ def load_directives(path: str) -> Directives:
         InputError: all faults of its syntax, layers and dataflows.
 
     """
-    from simaccel.papers.maestro.language.reading import load_meaning  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
 
-    return load_meaning(path, directives_of)
+    return interpret_file(path, directives_of)
 
 
 def parse_directives(text: str, source: str = "description") -> Directives:
     """Return the layers and dataflows of a text; raises as ``load_directives``."""
-    from simaccel.papers.maestro.language.reading import understand  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.language.reading import interpret  # noqa: PLC0415 - a parser
 
-    return understand(text, source, directives_of)
+    return interpret(text, source, directives_of)
 
 
 def directives_of(description: Description, file: str) -> Directives:

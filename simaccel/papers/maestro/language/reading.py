@@ -22,7 +22,7 @@ from simaccel.papers.maestro.language.grammar import COMMENT, GRAMMAR, INSERTED,
 from simaccel.papers.maestro.language.syntax import DataflowBlock, Description, NetworkBlock
 
 _MOST_FAULTS = 100
-_Meaning = TypeVar("_Meaning")
+_ResultT = TypeVar("_ResultT")
 _DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*'?")
 _BLOCK = re.compile(r"\s*\{")
 _LAYER = re.compile(r"\bLayer\b")
@@ -45,55 +45,58 @@ def parse_description(text: str, source: str = "description") -> Description:
         InputError: all faults of its syntax, each with line and column.
 
     """
-    return understand(text, source, lambda description, _: description)
+    return interpret(text, source, lambda description, _: description)
 
 
-def load_meaning(path: str | Path, meaning: Callable[[Description, str], _Meaning]) -> _Meaning:
-    """Return what a file means; ``meaning`` takes its syntax tree and its name.
+def interpret_file(path: str | Path, reader: Callable[[Description, str], _ResultT]) -> _ResultT:
+    """Return what ``reader`` makes of a file's syntax tree and name.
 
     Raises:
-        InputError: it can't be read, or all its faults, as ``understand`` says.
+        InputError: it can't be read, or all its faults, as for ``interpret``.
 
     """
-    return understand(_text(path), str(path), meaning)
+    return interpret(_text(path), str(path), reader)
 
 
-def understand(text: str, source: str, meaning: Callable[[Description, str], _Meaning]) -> _Meaning:
-    """Return what a text means; ``meaning`` takes its syntax tree and the name of its source.
+def interpret(text: str, source: str, reader: Callable[[Description, str], _ResultT]) -> _ResultT:
+    """Return what ``reader`` makes of a text's syntax tree and source name.
 
     Raises:
-        InputError: all faults of its syntax, and after them those that ``meaning`` raises of the
-            layers that could be read, each with line and column.
+        InputError: all faults of its syntax, and after them those that ``reader`` raises of layers
+            without such faults, each with line and column.
 
     """
     _require_few_layers(text, source)
     read = _read(text, source)
     if not read.faults and read.description is not None:
-        return meaning(read.description, source)
+        return reader(read.description, source)
     faults = list(read.faults)
-    rest = read.rest()
-    if rest is not None:
+    layers = read.undamaged_layers()
+    if layers is not None:
         known = {fault.field for fault in faults}
         try:
-            meaning(rest, source)
+            reader(layers, source)
         except InputError as error:
             faults += [fault for fault in error.faults if fault.field not in known]
     raise InputError(faults)
 
 
 @dataclass(frozen=True)
-class _Read:
-    """The result of reading a text: its faults, and a tree with what was put in; None without one.
+class _Parsed:
+    """The result of parsing a text: its tree, if any, with missing tokens added, and its faults.
 
-    ``skipped`` are the lines and columns of what was left out.
+    ``skipped``: (line, column) of each part that was left out.
     """
 
     description: Description | None
     faults: tuple[Fault, ...]
     skipped: tuple[tuple[int, int], ...]
 
-    def rest(self) -> Description | None:
-        """Return the layers of which nothing was left out; None if nothing can be said of any."""
+    def undamaged_layers(self) -> Description | None:
+        """Return the layers of which nothing was skipped; None without any.
+
+        A layer without a dataflow has that of the one before, and counts as damaged with it.
+        """
         if self.description is None:
             return None
         starts = [(each.place.line, each.place.column) for each in self.description.layers]
@@ -118,14 +121,14 @@ class _Read:
         return replace(self.description, items=items) if whole else None
 
 
-def _read(text: str, source: str) -> _Read:
+def _read(text: str, source: str) -> _Parsed:
     recovery = _Recovery(text, source)
     try:
         tree = _parser().parse(text, on_error=recovery)
     except UnexpectedInput:
         tree = None  # what can't be recovered from was reported
     description = None if tree is None else build(tree, text)
-    return _Read(description, tuple(recovery.faults), tuple(recovery.skipped))
+    return _Parsed(description, tuple(recovery.faults), tuple(recovery.skipped))
 
 
 def _text(path: str | Path) -> str:
@@ -162,7 +165,7 @@ def _without_comments(text: str) -> str:
 class _Recovery:
     """The recovery of the parser from faults, which it collects.
 
-    It goes on with a forgotten token added, or without an unexpected one.
+    Parsing goes on with a missing token added, or an unexpected one skipped.
     """
 
     def __init__(self, text: str, source: str) -> None:
