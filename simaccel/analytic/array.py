@@ -220,10 +220,10 @@ def select_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:
 def _choose(which: Ints, options: Sequence[Ints]) -> Ints:
     """Return ``np.choose(which, options)``, faster if ``which`` varies along an axis of its own."""
     along = [axis - which.ndim for axis, size in enumerate(which.shape) if size > 1]
-    ndim = max(option.ndim for option in options)
+    ndim = max(map(np.ndim, options))
     if len(along) == 1 and ndim >= which.ndim:
         (axis,) = along
-        shape = np.broadcast_shapes(*{option.shape for option in options})
+        shape = np.broadcast_shapes(*set(map(np.shape, options)))
         if shape[axis] == 1:
             each = np.concatenate([np.broadcast_to(option, shape) for option in options], axis)
             return ints(np.take(each, which.ravel(), axis))

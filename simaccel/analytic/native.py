@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec
 from simaccel.workload import Einsum, Workload
 
 
@@ -45,14 +45,62 @@ def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction
     return sum((macs * pace for macs, pace in paced), Fraction()) / accelerator.pes
 
 
+def least_fold_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
+    """Return the least cycles in which all folds stream, whatever a mapping's tiles and orders are.
+
+    An array of R x C PEs holds at most R x C elements of an operand, and streams the third rank of
+    a product past them: no pieces have fewer folds than ``ceil(k / R) ceil(n / C)`` of m steps, or
+    as many with the ranks in other places. What has no such ranks takes its MACs on all PEs.
+    """
+    array, total = accelerator.array, Fraction()
+    for operator, times, pace in _einsums(workload, accelerator):
+        steps = Fraction(operator.macs, accelerator.pes)
+        if isinstance(array, ArraySpec):
+            arrays = accelerator.pes // (array.rows * array.cols)
+            steps = max(steps, Fraction(_least_steps(operator, array), arrays))
+        total += times * pace * steps
+    return total
+
+
+def _least_steps(operator: Einsum, array: ArraySpec) -> int:
+    """Return the least steps of all folds of an einsum on one array; 0 if they are unknown."""
+    if len(operator.inputs) != len(STATIONARITIES) - 1:
+        return 0
+    first, second, out = operator.inputs[0].ranks, operator.inputs[1].ranks, operator.output.ranks
+    products, sides = 1, {"m": 1, "k": 1, "n": 1}
+    places = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
+    for rank, size in operator.ranks.items():
+        where = rank in first, rank in second, rank in out
+        if where in places:
+            sides[places[where]] *= size
+        elif size > 1 and (array.diagonal or not all(where)):
+            return 0
+        else:
+            products *= size
+    kinds = STATIONARITIES if array.stationarity == "free" else (array.stationarity,)
+    least = []
+    for kind in kinds:
+        high, wide, steps = map(sides.__getitem__, PLACES[kind])
+        least.append(-(-high // array.rows) * -(-wide // array.cols) * steps)
+    return products * min(least)
+
+
 def _pace_einsums(
     workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
 ) -> Iterator[tuple[int, Fraction]]:
     """Yield MACs and cycles per step of each einsum (or of those in ``names``)."""
+    for operator, times, pace in _einsums(workload, accelerator, names):
+        yield times * operator.macs, pace
+
+
+def _einsums(
+    workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
+) -> Iterator[tuple[Einsum, int, Fraction]]:
+    """Yield each einsum (or those in ``names``), its number of runs, and its cycles per step."""
     known = workload.by_name
     for name in known if names is None else known.keys() & names:
         operator = known[name]
         if isinstance(operator, Einsum):
             tensors = (workload.tensors[given.tensor] for given in operator.inputs)
             elements = ((tensor.bits, tensor.number) for tensor in tensors)
-            yield workload.times(operator.name) * operator.macs, accelerator.array.pace(elements)
+            yield operator, workload.times(name), accelerator.array.pace(elements)

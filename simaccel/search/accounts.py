@@ -13,7 +13,7 @@ from typing import Final
 
 from simaccel.analytic.family import Family, FamilyLoops, all_true
 from simaccel.analytic.floor.floor import floor_of, on_chip_bytes
-from simaccel.analytic.native import least_array_cycles
+from simaccel.analytic.native import least_fold_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference, nodes
 from simaccel.search.effort import Objective
@@ -200,7 +200,7 @@ def floor_of_group(
 ) -> float:
     """Return a lower bound of the objective of operators as one group; 0 if there is none.
 
-    For cycles it is the MACs on all PEs, or the bytes that have to cross DRAM and the memories
+    For cycles it is the folds of the array, or the bytes that have to cross DRAM and the memories
     beside it, whichever takes longer.
     """
     if objective not in ("cycles", "dram-bytes"):
@@ -214,4 +214,4 @@ def floor_of_group(
         return float(least)
     rate = accelerator.bytes_per_cycle(tensor.lives for tensor in alone.tensors.values())
     moved = 0 if rate is None else math.ceil(least / rate)
-    return float(max(math.ceil(least_array_cycles(alone, accelerator)), moved))
+    return float(max(math.ceil(least_fold_cycles(alone, accelerator)), moved))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel.analytic.array import charge_folds, edges
+from simaccel import simulate
+from simaccel.analytic.array import charge_folds, edges, select
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Branch, Family, FamilyLoops, family_of, ints
 from simaccel.analytic.family_counts import FamilyCounts
@@ -15,7 +16,7 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep
-from simaccel.workload import Workload, gemm
+from simaccel.workload import Workload, build, gemm
 from tests.analytic.loops import array_elements, dram_elements
 from tests.draws import some
 from tests.machine.accelerators import accelerator
@@ -234,3 +235,11 @@ def test_10_000_candidates_in_one_call() -> None:
     a_read = found.counts.moved["dram_read", "A"]
     assert (a_read[k < 64] == reads[k < 64]).all()
     assert (a_read[k == 64] == 12 * 500 * 64 * 2).all()
+
+
+def test_what_the_array_holds_chooses_among_plain_numbers() -> None:
+    """Of candidates that hold weights, inputs or sums, with figures that all candidates share."""
+    chosen = select(np.array([2, 0, 1]), [7, 8, 9])  # type: ignore[list-item]
+    assert chosen.tolist() == [9, 7, 8]
+    heads = build("bmm", shape="H=4,M=32,K=36,N=15")  # on arrays with an accumulator
+    assert simulate(heads, "tpu_v1", "flex").run.macs == 4 * 32 * 36 * 15

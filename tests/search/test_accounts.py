@@ -7,7 +7,10 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from simaccel import simulate
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
@@ -310,3 +313,41 @@ def test_a_memory_without_tensors_does_not_loosen_the_floor() -> None:
     assert chip.bytes_per_cycle() == Fraction(20_000, 21)
     assert chip.bytes_per_cycle(["weight", "shared"]) is None
     assert floor_of_group(layer, ["gemm"], chip, "cycles") == 1652
+
+
+@pytest.mark.parametrize(
+    ("stationarity", "count", "cycles"),
+    [("ws", 1, 2 * 2 * 10), ("ws", 4, 10), ("os", 1, 65 * 2), ("free", 1, 2 * 2 * 10)],
+)
+def test_no_mapping_has_fewer_folds_than_the_product_of_its_sides(
+    stationarity: str, count: int, cycles: int
+) -> None:
+    """65 x 65 weights on 64 x 64 PEs are four folds of 10 steps, 10 x 65 sums two of 65."""
+    sides = [
+        "array.rows=64",
+        "array.cols=64",
+        f"array.count={count}",
+        "buffer.capacity_bytes=1 MiB",
+    ]
+    memory = "dram.bandwidth_bytes_per_second=unlimited"
+    chip = load_accelerator("toy", [*sides, f"array.stationarity={stationarity}", memory])
+    layer = gemm(m=10, k=65, n=65)
+    assert floor_of_group(layer, ["gemm"], chip, "cycles") == cycles
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    sizes=st.tuples(*[st.integers(1, 40)] * 3),
+    sides=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    kind=st.sampled_from(["free", "ws", "is", "os"]),
+    count=st.integers(1, 3),
+)
+def test_no_run_is_below_the_floor_of_any_mapping(
+    sizes: tuple[int, int, int], sides: tuple[int, int], kind: str, count: int
+) -> None:
+    places = [f"array.{name}={n}" for name, n in zip(("rows", "cols"), sides, strict=True)]
+    chip = load_accelerator("toy", [*places, f"array.stationarity={kind}", f"array.count={count}"])
+    layer = gemm(*sizes)
+    floor = floor_of_group(layer, ["gemm"], chip, "cycles")
+    for dataflow in ("naive", "flex"):
+        assert simulate(layer, chip, dataflow).cycles >= floor
