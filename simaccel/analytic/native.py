@@ -14,7 +14,8 @@ def native_macs(workload: Workload, accelerator: Accelerator) -> int:
 
     Without ``native_bits`` of the array, they are the MACs of the workload.
     """
-    return sum(macs * pace.numerator for macs, pace in _pace_einsums(workload, accelerator))
+    every = _einsums(workload, accelerator)
+    return sum(times * operator.macs * pace.numerator for operator, times, pace in every)
 
 
 def ideal_cycles(
@@ -25,14 +26,15 @@ def ideal_cycles(
     ``names``: of these operators; None: of all. A MAC of operands wider than the multipliers counts
     once, although it takes more cycles.
     """
-    paced = _pace_einsums(workload, accelerator, None if names is None else frozenset(names))
-    macs = sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction())
-    return macs / accelerator.pes
+    every = _einsums(workload, accelerator, None if names is None else frozenset(names))
+    macs = (Fraction(times * one.macs, pace.denominator) for one, times, pace in every)
+    return sum(macs, Fraction()) / accelerator.pes
 
 
 def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]) -> Fraction:
     """Return cycles per MAC of a PE, on average over the MACs of the operators ``names``."""
-    paced = list(_pace_einsums(workload, accelerator, frozenset(names)))
+    every = _einsums(workload, accelerator, frozenset(names))
+    paced = [(times * operator.macs, pace) for operator, times, pace in every]
     total = sum(macs for macs, _ in paced)
     if not total:
         return Fraction(1)
@@ -41,8 +43,9 @@ def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]
 
 def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
     """Return the least cycles of the MACs on all PEs, with wide operands in several steps."""
-    paced = _pace_einsums(workload, accelerator)
-    return sum((macs * pace for macs, pace in paced), Fraction()) / accelerator.pes
+    every = _einsums(workload, accelerator)
+    cycles = (times * operator.macs * pace for operator, times, pace in every)
+    return sum(cycles, Fraction()) / accelerator.pes
 
 
 def least_fold_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
@@ -83,14 +86,6 @@ def _least_steps(operator: Einsum, array: ArraySpec) -> int:
         high, wide, steps = map(sides.__getitem__, PLACES[kind])
         least.append(-(-high // array.rows) * -(-wide // array.cols) * steps)
     return products * min(least)
-
-
-def _pace_einsums(
-    workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
-) -> Iterator[tuple[int, Fraction]]:
-    """Yield MACs and cycles per step of each einsum (or of those in ``names``)."""
-    for operator, times, pace in _einsums(workload, accelerator, names):
-        yield times * operator.macs, pace
 
 
 def _einsums(

@@ -212,10 +212,6 @@ class PathCuts:
         return innermost
 
     @cached_property
-    def _uncut(self) -> dict[str, list[Box]]:
-        return {rank: [(ints(1), ints(size))] for rank, size in self.space.sizes.items()}
-
-    @cached_property
     def fold_sides(self) -> tuple[Ints | None, Ints | None]:
         """Rows and columns of a full fold, None where the tree has no spread for them."""
         found: dict[str, Ints] = {}
@@ -262,7 +258,7 @@ class PathCuts:
         """Return the pieces of a rank that enter an entry; ``counts``: mode of each entry's cut."""
         steps = [step for step in self.steps[rank] if step.at < upto]
         if not steps:
-            return self._uncut[rank]
+            return [(ints(1), ints(self.space.sizes[rank]))]
         if counts is None:
             return list(zip(steps[-1].counts, steps[-1].sizes, strict=True))
         modes = [step.restarts or counts(step.at) for step in steps]

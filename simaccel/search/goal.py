@@ -119,8 +119,8 @@ class Goal:
 
     @property
     def slack(self) -> float:
-        """Absolute gap that a search may leave, in units of the objective: an average part's."""
-        return self.gap * self.part
+        """Gap that a search may leave, in units of the objective: half an average part's."""
+        return self.gap * self.part / 2
 
     @property
     def is_timed(self) -> bool:
