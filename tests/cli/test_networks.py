@@ -67,8 +67,8 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     refused = cli(f"workload show {said} --batch 3")
     assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
     run = f"generate --hw toy --workload {path} --dataflow naive-m --tokens 2 --prompt 4 --quiet"
-    refused = cli.refused(run.replace(str(path), str(said)))
-    assert f"{said}: phase: got 'decode'; allowed: nothing in a file of which tokens" in refused
+    message = cli.refused(run.replace(str(path), str(said)))
+    assert f"{said}: phase: got 'decode'; allowed: nothing in a file of which tokens" in message
     said.write_text(_OWN + "batch: 2\n")
     assert cli(run.replace(str(path), str(said))).stdout == cli.printed(f"{run} --batch 2")
 

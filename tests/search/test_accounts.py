@@ -335,9 +335,9 @@ def test_no_mapping_has_fewer_folds_than_the_product_of_its_sides(
     assert floor_of_group(layer, ["gemm"], chip, "cycles") == cycles
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
-    sizes=st.tuples(*[st.integers(1, 40)] * 3),
+    sizes=st.tuples(*[st.integers(1, 20)] * 3),
     sides=st.tuples(st.integers(1, 9), st.integers(1, 9)),
     kind=st.sampled_from(["free", "ws", "is", "os"]),
     count=st.integers(1, 3),
@@ -349,5 +349,6 @@ def test_no_run_is_below_the_floor_of_any_mapping(
     chip = load_accelerator("toy", [*places, f"array.stationarity={kind}", f"array.count={count}"])
     layer = gemm(*sizes)
     floor = floor_of_group(layer, ["gemm"], chip, "cycles")
+    options = Options(patience=20)  # the floor is of any mapping, not of the best alone
     for dataflow in ("naive", "flex"):
-        assert simulate(layer, chip, dataflow).cycles >= floor
+        assert simulate(layer, chip, dataflow, options=options).cycles >= floor

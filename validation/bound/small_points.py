@@ -178,7 +178,7 @@ def _fused(rng: random.Random, kind: str) -> Drawn:
         Keep(q, slots=few),
         Keep(z, slots=many),
     ]
-    stream = _loops(rng, [(problem.c, sizes[problem.c])])
+    stream = _loops(rng, [(problem.key_rank, sizes[problem.key_rank])])
     kept = [Keep(name, slots=few) for name in (k, v)]
     leaves = _do(rng, logit), Do(softmax, "sfu"), _do(rng, attend)
     if kind == "flash":
