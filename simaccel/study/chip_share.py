@@ -118,13 +118,14 @@ def spread_experts(
 ) -> Workload:
     """Return a workload with tokens in groups by experts, if chips with part of these are faster.
 
-    It is unchanged if degrees of parallelism, or the tokens of experts, are given; but tokens in
-    groups are told how many chips share experts.
+    It is unchanged if degrees of parallelism, or the tokens of each expert, are given; but tokens
+    in groups are told how many chips share experts.
     """
     requested, spread = options or Options(), workload.parameters.get("experts")
     if requested.expert_parallel:
         return _group_for_ways(workload, requested.expert_parallel)
-    if {*requested.degrees} != {None} or requested.sequence_parallel or spread != EXPECTED:
+    degrees = {*requested.degrees} != {None} or requested.sequence_parallel
+    if degrees or spread not in (EXPECTED, GROUPED):
         return workload
     return _spread_fastest(workload, accelerator, repr(workload.parameters))
 

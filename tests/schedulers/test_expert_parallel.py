@@ -174,18 +174,18 @@ def test_a_token_reads_the_experts_that_it_uses() -> None:
         assert pod.workload.stored_bytes("experts.Wdown") == 2 * expert * held
 
 
-@pytest.mark.parametrize("count", [3, 6])
-def test_uneven_experts_are_among_the_splits(count: int) -> None:
+@pytest.mark.parametrize(("count", "spread"), [(3, "expected"), (6, "expected"), (3, "grouped")])
+def test_uneven_experts_are_among_the_splits(count: int, spread: str) -> None:
     """Three chips have three heads of none, two tokens, four experts: only experts can be cut."""
     links = ("links.topology=switch", "links.pj_per_bit=1", "links.closes_at=1")
     pod = load_accelerator("tpu_v5e", [f"chips={count}", *links])
     sizes: dict[str, Any] = {"phase": "decode", "prompt": 4, "batch": 2}
     model = replace(SMALL, hidden=256, ff_size=2048, layers=1)
-    result = simulate(transformer(model, **sizes, experts="expected"), pod, "deployed")
+    result = simulate(transformer(model, **sizes, experts=spread), pod, "deployed")
     assert "grouped:" in result.workload.parameters["experts"]
     lines = [line for line in pod_lines(result) if "experts over" in line]
     assert lines == ["4 experts over 3 groups of chips: this one holds 2, the most"]
-    again = transformer(model, **sizes, experts="expected")
+    again = transformer(model, **sizes, experts=spread)
     assert simulate(place_on(again, pod), pod, result.whole).run.cycles == result.run.cycles
 
 
