@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeGuard
 
@@ -47,6 +47,8 @@ class BlockFills:
 
     units: UnitCosts
     """The costs of its blocks."""
+    known_fills: dict[frozenset[str] | None, Ints] = field(default_factory=dict)
+    """`fill_cycles` by the tensors that are loaded."""
 
     def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command, whose inputs are loaded and enter the unit.
@@ -54,6 +56,9 @@ class BlockFills:
         It holds for any order of these loads. ``late``: the tensors that are loaded now, if others
         may be on chip already.
         """
+        loaded = None if late is None else frozenset(late)
+        if loaded in self.known_fills:
+            return self.known_fills[loaded]
         path = self.units.family.paths[0]
         cuts = self.units.cuts(path)
         inputs = self.units.family.space.bound_operator(path.leaf.operator).uses[:-1]
@@ -83,7 +88,8 @@ class BlockFills:
                 break
         for arrival in known.values():
             cycles = maximum(cycles, arrival + self._entering(path, cuts, block))
-        return ints(cycles)
+        self.known_fills[loaded] = ints(cycles)
+        return self.known_fills[loaded]
 
     @cached_property
     def _sizes(self) -> Sizes:
