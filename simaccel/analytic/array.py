@@ -205,7 +205,7 @@ def by_stationarity(which: Ints | int, of: Callable[..., _Of]) -> list[_Of]:
 
 def select(which: Ints, options: Sequence[Ints]) -> Ints:
     """Return, for each candidate, its option by number; the only option if ``which`` is plain."""
-    return options[0] if isinstance(which, int) else _choose(which, [*map(np.asarray, options)])
+    return options[0] if isinstance(which, int) else _choose(which, options)
 
 
 def select_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:

@@ -69,7 +69,7 @@ def kind_of_file(name: str) -> str | None:
     kind = sniff_kind(Path(name))
     if kind is not None and kind in _READERS:
         return kind
-    ending = _ending(name)
+    ending = Path(name).suffix.lower().removeprefix(".")
     if ending in _ENDINGS:
         return _ENDINGS[ending]
     return ending if _is_plugged(ending) else "document"
@@ -87,13 +87,9 @@ def _require_workload_kind(name: str, kind: str) -> None:
 
 def is_file(name: str) -> bool:
     """Return whether a name is the path of a file, which need not exist if its ending is known."""
-    ending = _ending(name)
+    ending = Path(name).suffix.lower().removeprefix(".")
     is_known = ending in _ENDINGS or "/" in name or os.sep in name or _is_plugged(ending)
     return is_known or (ending.isalpha() and Path(name).is_file())
-
-
-def _ending(name: str) -> str:
-    return Path(name).suffix.lower().removeprefix(".")
 
 
 def _is_plugged(ending: str) -> bool:
