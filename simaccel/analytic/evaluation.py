@@ -25,7 +25,7 @@ from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import READS, leaves_core
-from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.tree import BUFFER, Fork
 from simaccel.units import ARRAY, COMPUTE_UNITS, SFU
 from simaccel.workload import Workload
 from simaccel.workload.names import sums_name
@@ -125,7 +125,8 @@ class FamilyTotals:
     @cached_property
     def fork(self) -> Terms:
         """The cycles of array and SFU in a fork, by term (`fork_bound`)."""
-        return fork_bound(self._fills, self.counts)
+        last = self.units.family.branch[-1]
+        return fork_bound(last, self._fills, self.counts) if isinstance(last, Fork) else {}
 
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until the first command has the tensors ``late``."""

@@ -32,6 +32,7 @@ from simaccel.analytic.family import (
     FALSE,
     TRUE,
     Bools,
+    Branch,
     Family,
     FamilyCut,
     Ints,
@@ -51,16 +52,14 @@ from simaccel.units import ARRAY, MAC, SFU
 NONE: Final = ints(0)
 
 
-def fork_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
-    """Return the least cycles of all iterations of a fork by term, per candidate.
+def fork_bound(fork: Fork[Branch], fills: BlockFills, counts: FamilyCounts) -> Terms:
+    """Return the least cycles of all iterations of a family's fork by term, per candidate.
 
-    Terms as in `lower_bound`; empty if a family has no fork of which they are known.
+    Terms as in `lower_bound`; empty if they are not known.
     """
-    *outside, fork = fills.units.family.branch
-    leaves = len(fills.units.family.paths)
-    if not isinstance(fork, Fork) or any(isinstance(entry, FamilyCut) for entry in outside):
-        return {}
-    if leaves != len(fork.branches):
+    family = fills.units.family
+    is_cut = any(isinstance(entry, FamilyCut) for entry in family.branch[:-1])
+    if is_cut or len(family.paths) != len(fork.branches):
         return {}
     return _visits(fills, counts) if fork.ahead else _Rounds(fills, counts).longest()
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec
 from simaccel.workload import Einsum, Workload
+from simaccel.workload.roles import part_of
 
 
 def native_macs(workload: Workload, accelerator: Accelerator) -> int:
@@ -69,23 +70,19 @@ def _least_steps(operator: Einsum, array: ArraySpec) -> int:
     """Return the least steps of all folds of an einsum on one array; 0 if they are unknown."""
     if len(operator.inputs) != len(STATIONARITIES) - 1:
         return 0
-    first, second, out = operator.inputs[0].ranks, operator.inputs[1].ranks, operator.output.ranks
-    products, sides = 1, {"m": 1, "k": 1, "n": 1}
-    places = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
+    tensors = [operand.ranks for operand in (*operator.inputs, operator.output)]
+    sides = {"g": 1, "m": 1, "k": 1, "n": 1}
     for rank, size in operator.ranks.items():
-        where = rank in first, rank in second, rank in out
-        if where in places:
-            sides[places[where]] *= size
-        elif size > 1 and (array.diagonal or not all(where)):
+        part = part_of(rank, tensors)
+        if size > 1 and (part is None or (part == "g" and array.diagonal)):
             return 0
-        else:
-            products *= size
+        sides[part or "g"] *= size
     kinds = STATIONARITIES if array.stationarity == "free" else (array.stationarity,)
     least = []
     for kind in kinds:
         high, wide, steps = map(sides.__getitem__, PLACES[kind])
         least.append(-(-high // array.rows) * -(-wide // array.cols) * steps)
-    return products * min(least)
+    return sides["g"] * min(least)
 
 
 def _einsums(

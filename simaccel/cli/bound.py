@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED, NamedValues
+from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import read_accelerator
 from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import OutputFiles, show, show_json
-from simaccel.cli.settings import option
+from simaccel.cli.settings import NamedValues, option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from simaccel.cli.choices import PATTERNS, NamedValues
+from simaccel.cli.choices import PATTERNS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import (
@@ -20,7 +20,7 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.settings import option
+from simaccel.cli.settings import NamedValues, option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, SimaccelError
 from simaccel.files.targets import STDOUT, writing_text

@@ -5,11 +5,8 @@ Each is also in the module that it belongs to; a test keeps both equal.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import click
-
-from simaccel.errors import suggest
 from simaccel.search import effort
 
 DIRECTIVES: Final = "directives"
@@ -65,28 +62,3 @@ PATTERNS: Final = (
 PES: Final = 256
 OFFCHIP_BANDWIDTH: Final = 70_000
 CLUSTER_LEVELS: Final = 4
-
-
-class NamedValues(click.Choice[str]):
-    """An option type for one of several names, which suggests the nearest name."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ANN401 - as click's own
-        """Return the name; click reports a wrong one."""
-        if value not in self.choices:
-            self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
-        return str(value)
-
-
-class RowCount(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """An option type for a number of rows; ``all`` is None."""
-
-    name = "rows"
-
-    def convert(self, value: object, param: Any, ctx: Any) -> int | None:  # noqa: ANN401 - as click's own
-        """Return the number; click reports a wrong one."""
-        text = str(value)
-        if text == "all":
-            return None
-        if not text.isascii() or not text.isdecimal() or int(text) < 1:
-            self.fail(f"got {text!r}; allowed: a whole number from 1 on, or all", param, ctx)
-        return int(text)

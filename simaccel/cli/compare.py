@@ -18,7 +18,6 @@ from simaccel.cli.choices import (
     METRIC_NAMES,
     SWEPT,
     TARGET,
-    NamedValues,
 )
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
@@ -36,7 +35,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import OF_RUNS, option
+from simaccel.cli.settings import OF_RUNS, NamedValues, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text

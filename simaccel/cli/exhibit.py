@@ -245,10 +245,10 @@ def compare_fronts(
         lambda: experiment.names(several=True),
         files.require,
     )
-    from simaccel.hardware.energy.required import require_energies
     from simaccel.report import figures as drawings
     from simaccel.report import pareto
     from simaccel.report.titles import experiment_title
+    from simaccel.search.effort import require_energies
     from simaccel.search.front import FrontFigures
     from simaccel.study.pareto import COLUMNS
     from simaccel.study.points import base_point

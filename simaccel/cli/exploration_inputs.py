@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names, read_accelerator
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.search_options import SearchOptions, take_search_options
+from simaccel.cli.search_options import SearchOptions
+from simaccel.cli.settings import take_fields
 from simaccel.cli.several_runs import StageCounts
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
@@ -50,7 +51,10 @@ class WantedSpace:
         """Remove the options of a design space from ``given``, click's values; return them."""
         names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline", "objective")
         others = {name: given.pop(name) for name in names}
-        search, where = take_search_options(given), (*given.pop("where"), *given.pop("limits"))
+        search, where = (
+            take_fields(SearchOptions, given),
+            (*given.pop("where"), *given.pop("limits")),
+        )
         along = [text for text in others["axes"] if text.startswith(EXPERTS_AXIS)]
         experts = search.expert_parallel or next(iter(along), None)
         sizes, counts = given.pop("options").for_experts(experts), StageCounts.take_options(given)

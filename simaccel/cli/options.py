@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,13 +22,14 @@ from simaccel.cli.choices import (
 )
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.search_options import SEARCH_OPTIONS, take_search_options
+from simaccel.cli.search_options import SEARCH_OPTIONS, SearchOptions
 from simaccel.cli.settings import (
     OF_RUNS,
     OF_SEARCH,
     OF_WORKLOAD,
     FormatOption,
     option,
+    take_fields,
     unknown_setting,
 )
 from simaccel.cli.workload_options import WorkloadOptions, number
@@ -173,8 +174,7 @@ def _take_workload(given: dict[str, Any]) -> WorkloadOptions:
         given["precision"] = tuple(
             word for word, is_sum in zip(words, is_sums, strict=True) if not is_sum
         )
-    names = [field.name for field in fields(WorkloadOptions) if field.name in given]
-    return WorkloadOptions(**{name: given.pop(name) for name in names})
+    return take_fields(WorkloadOptions, given)
 
 
 workload_options = option_group("options", _take_workload, *_SIZES)
@@ -212,7 +212,7 @@ _PLAIN = [name for name in DATAFLOWS if "-" not in name]
 def _take_experiment(given: dict[str, Any]) -> ExperimentOptions:
     names = ("hw", "overrides", "dataflow", "pipeline", "mapping", "allow_overflow")
     chosen = {name: given.pop(name) for name in names if name in given}
-    search = take_search_options(given)
+    search = take_fields(SearchOptions, given)
     workload = given.pop("options").for_experts(search.expert_parallel)
     return ExperimentOptions(workload=workload, search=search, **chosen)
 

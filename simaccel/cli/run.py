@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simaccel.cli.choices import TOP, RowCount
+from simaccel.cli.choices import TOP
 from simaccel.cli.command import Command
 from simaccel.cli.forecast import show_inputs_forecast
 from simaccel.cli.options import (
@@ -32,7 +32,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import SettingOption, is_of_experiment, option
+from simaccel.cli.settings import RowCount, SettingOption, is_of_experiment, option
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.dataflows import DEPLOYED
 from simaccel.files.targets import STDOUT
@@ -240,7 +240,7 @@ def _run(
     fast_forward: bool,
     quiet: bool,
 ) -> Result:
-    from simaccel.verbs.running import record, simulate
+    from simaccel.verbs.running import wrap_result
 
     with ProgressBar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
@@ -253,8 +253,12 @@ def _run(
             "fast_forward": fast_forward,
         }
         if trace is None:
-            return simulate(*inputs, **how)
-        return record(trace, *inputs, force=force, **how)
+            from simaccel.study.experiment import simulate
+
+            return wrap_result(simulate(*inputs, **how))
+        from simaccel.study.recording import record  # h5py only where it is needed
+
+        return wrap_result(record(trace, *inputs, force=force, **how))
 
 
 def _account_printer(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:

@@ -132,11 +132,6 @@ class _Share(click.ParamType[float]):
         return found
 
 
-def take_search_options(given: dict[str, Any]) -> SearchOptions:
-    """Remove the options of a search from click's ``given``, and return them."""
-    return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
-
-
 _COMPARE: Final = "`simaccel compare` takes a list"
 
 

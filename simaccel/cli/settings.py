@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -58,6 +58,43 @@ _DASHED: Final = re.compile(r"^([0-9]+[A-Za-z/]*)-([0-9]+[A-Za-z/]*)$")
 _NEAR: Final = 0.75
 """Least similarity to a setting at which a name counts as misspelt."""
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+
+
+class NamedValues(click.Choice[str]):
+    """An option type for one of several names, which suggests the nearest name."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ANN401 - as click's own
+        """Return the name; click reports a wrong one."""
+        if value not in self.choices:
+            self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
+        return str(value)
+
+
+class RowCount(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """An option type for a number of rows; ``all`` is None."""
+
+    name = "rows"
+
+    def convert(self, value: object, param: Any, ctx: Any) -> int | None:  # noqa: ANN401 - as click's own
+        """Return the number; click reports a wrong one."""
+        text = str(value)
+        if text == "all":
+            return None
+        if not text.isascii() or not text.isdecimal() or int(text) < 1:
+            self.fail(f"got {text!r}; allowed: a whole number from 1 on, or all", param, ctx)
+        return int(text)
+
+
+_Taken = TypeVar("_Taken")
+
+
+def take_fields(kind: type[_Taken], given: dict[str, Any]) -> _Taken:
+    """Remove the options that are fields of a dataclass from ``given``; return them as such.
+
+    ``given``: click's values by name.
+    """
+    names = [field.name for field in fields(kind) if field.name in given]  # type: ignore[arg-type]
+    return kind(**{name: given.pop(name) for name in names})
 
 
 class SettingOption(click.Option):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import DEGREES
-from simaccel.cli.settings import OF_CHIPS, MovedOption, option
+from simaccel.cli.settings import OF_CHIPS, MovedOption, option, take_fields
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -175,10 +175,7 @@ PIPELINE_OPTIONS = (
 )
 
 
-def _take_several(given: dict[str, Any]) -> SeveralRuns:
-    return SeveralRuns(**{each.name: given.pop(each.name) for each in fields(SeveralRuns)})
-
-
+_take_several = partial(take_fields, SeveralRuns)
 _MOVED = (
     click.option(old, name, type=int, cls=MovedOption, now=f"`simaccel generate` with --{name}")
     for old, name in (("--generate", "tokens"), ("--lengths", "lengths"))

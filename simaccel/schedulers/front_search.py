@@ -26,7 +26,7 @@ from simaccel.schedulers.sequences import measure_groups, score, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import rename_tree
-from simaccel.search.effort import EFFORT
+from simaccel.search.effort import EFFORT, has_near_ties
 from simaccel.search.front import (
     Alternative,
     Floats,
@@ -39,7 +39,7 @@ from simaccel.search.front import (
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import FOREVER, Body, ScoredTree, operators_of
-from simaccel.search.near_ties import find_cheaper, has_near_ties
+from simaccel.search.near_ties import find_cheaper
 from simaccel.search.neighbours import limits_of, neighbours
 from simaccel.workload import Workload
 

@@ -22,8 +22,8 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.canonical import rename_tree
+from simaccel.search.effort import has_near_ties
 from simaccel.search.judge import key_of_body
-from simaccel.search.near_ties import has_near_ties
 from simaccel.workload import Workload
 from simaccel.workload.names import tensor_of
 

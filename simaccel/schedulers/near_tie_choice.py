@@ -18,9 +18,9 @@ from simaccel.schedulers.schedule_steps import PartSearch, ScheduleStep, value_o
 from simaccel.schedulers.sequences import measure_all, measure_groups, unique, value_of_groups
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.canonical import rename_tree
-from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.effort import EFFORT, Objective, has_near_ties
 from simaccel.search.judge import Body, ScoredTree, key_of_body, main_cost, operators_of
-from simaccel.search.near_ties import has_near_ties, losses
+from simaccel.search.near_ties import losses
 from simaccel.workload import Workload
 
 

@@ -20,7 +20,7 @@ from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge_accounts
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
-from simaccel.search.effort import STRATEGIES, Strategy
+from simaccel.search.effort import STRATEGIES, Strategy, has_near_ties
 from simaccel.search.goal import Goal
 from simaccel.search.judge import FOREVER, Judge, ScoredTree, mapping_of
 from simaccel.search.mapspace.limits import dataflows, limits
@@ -32,7 +32,7 @@ from simaccel.search.mapspace.nests import (
     map_einsum,
 )
 from simaccel.search.mapspace.space import INSIDE
-from simaccel.search.near_ties import choose_near_tie, has_near_ties, losses
+from simaccel.search.near_ties import choose_near_tie, losses
 from simaccel.search.problems import Options, Scheduler
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload

@@ -4,10 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simaccel.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
 
 Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
+
+
+def has_near_ties(objective: Objective, tolerance: float) -> bool:
+    """Return whether near-ties are considered at all."""
+    return tolerance > 0 and objective != "edp"
+
+
+_NEEDING: Final = ("energy", "edp", "power")
+
+
+def require_energies(accelerator: Accelerator, objective: str) -> None:
+    """Refuse an objective that needs unknown energies.
+
+    Raises:
+        InputError: the message names them, and the objectives that don't need them.
+
+    """
+    unknown = accelerator.unknown_energies
+    if objective in _NEEDING and unknown:
+        allowed = (
+            f"cycles, dram-bytes or footprint, as {accelerator.name} gives no energies: "
+            f"{', '.join(unknown)} are unknown (a file has a section energy; also --set "
+            "energy.node=45nm and --set energy.dram_pj_per_byte=NUMBER)"
+        )
+        raise InputError([Fault("--objective", "objective", objective, allowed)])
+
+
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = ("pfm", "ruby", "ruby-s", "ruby-t", "padded")
 """Mapspaces, and `padded`: the better of `pfm` and all ways of padding."""

@@ -12,9 +12,8 @@ from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
 from simaccel.search.accounts import OnAccount, OnLosses, floor_of_group, ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
-from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.effort import EFFORT, Objective, has_near_ties
 from simaccel.search.judge import Judge
-from simaccel.search.near_ties import has_near_ties
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
 from simaccel.search.walk import StoppingRule

@@ -19,7 +19,7 @@ from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.pareto import keep_cheaper
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
-from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.effort import EFFORT, Objective, has_near_ties
 from simaccel.search.judge import ScoredTree
 from simaccel.search.neighbours import neighbours
 
@@ -34,11 +34,6 @@ def losses(chosen: ScoredTree, best: ScoredTree) -> ObjectiveLosses:
         chosen.dram_bytes - best.dram_bytes,
         chosen.energy_pj - best.energy_pj,
     )
-
-
-def has_near_ties(objective: Objective, tolerance: float) -> bool:
-    """Return whether near-ties are considered at all."""
-    return tolerance > 0 and objective != "edp"
 
 
 def find_cheaper(

@@ -10,11 +10,10 @@ from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
-from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import OnAccount, OnLosses, ignore
-from simaccel.search.effort import Each, Effort, Objective, Watch
+from simaccel.search.effort import Each, Effort, Objective, Watch, require_energies
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01

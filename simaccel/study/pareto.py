@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.documents import mapping_document
 from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import front
+from simaccel.search.effort import require_energies
 from simaccel.search.front import FIGURES, Figure, FrontFigures
 from simaccel.search.judge import mapping_of
 from simaccel.study.experiment import ExperimentResult, simulate

@@ -15,10 +15,10 @@ from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
-from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.workloads import is_described
+from simaccel.search.effort import require_energies
 from simaccel.study.documents import workload_document
 from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, default_options
 from simaccel.workload import Workload

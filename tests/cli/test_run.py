@@ -170,7 +170,7 @@ def test_what_ends_a_run_is_one_line_and_a_code(
     def simulate(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
+    monkeypatch.setattr("simaccel.study.experiment.simulate", simulate)
     result = cli(f"run {GEMM}")
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr == f"{said}\n"

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import NamedValues
 from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
-from simaccel.cli.settings import option
+from simaccel.cli.settings import NamedValues, option
 from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import TOP, RowCount
+from simaccel.cli.choices import TOP
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import option
+from simaccel.cli.settings import RowCount, option
 from simaccel.cli.trace.opening import checked_trace, read_window, run_title
 from simaccel.report.units import cycles_text
 
