@@ -24,7 +24,7 @@ GROUPED: Final = "grouped"
 """The distribution of tokens to experts that are spread over chips."""
 SWEPT: Final = (
     *("buffer", "buffer-bandwidth", "dram-bandwidth", "dram-latency"),
-    *("array", "clock", "seq-len", "batch"),
+    *("array", "clock", "seq-len", "batch", "precision"),
 )
 EXPERTS_AXIS: Final = "expert-parallel="
 SEQ_LEN: Final = 512

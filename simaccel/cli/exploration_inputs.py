@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
+from simaccel.cli.choices import DIRECTIVES, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names, read_accelerator
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.search_options import SearchOptions
@@ -51,13 +51,10 @@ class WantedSpace:
         """Remove the options of a design space from ``given``, click's values; return them."""
         names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline", "objective")
         others = {name: given.pop(name) for name in names}
-        search, where = (
-            take_fields(SearchOptions, given),
-            (*given.pop("where"), *given.pop("limits")),
-        )
-        along = [text for text in others["axes"] if text.startswith(EXPERTS_AXIS)]
-        experts = search.expert_parallel or next(iter(along), None)
-        sizes, counts = given.pop("options").for_experts(experts), StageCounts.take_options(given)
+        search = take_fields(SearchOptions, given)
+        where = (*given.pop("where"), *given.pop("limits"))
+        sizes = given.pop("options").for_experts(search.expert_parallel, others["axes"])
+        counts = StageCounts.take_options(given)
         return cls(**others, sizes=sizes, search=search, counts=counts, where=where)
 
     def accelerators(self) -> tuple[Accelerator, ...]:
@@ -188,7 +185,7 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
         name, *words = shlex.split(text)
     except ValueError as error:
         raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
-    known = {field.name.replace("_", "-"): field.name for field in fields(WorkloadOptions)[1:-1]}
+    known = {field.name.replace("_", "-"): field.name for field in fields(WorkloadOptions)[1:-2]}
     known |= {"weight": "weight", "dim": "dims"}
     options: dict[str, Any] = {}
     for word in words:

@@ -10,7 +10,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.choices import EXPERTS_AXIS
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.dataflows import FUSING
@@ -132,9 +131,8 @@ class WantedRows:
         from simaccel.cli.sweep import read_sweep, swept_points
 
         experiment, settings = variant
-        along = next((text for text in self.sweep if text.startswith(EXPERTS_AXIS)), None)
-        if along is not None:
-            experiment = replace(experiment, workload=experiment.workload.for_experts(along))
+        workload = experiment.workload.for_experts(None, self.sweep)
+        experiment = replace(experiment, workload=workload)
         seq_len = experiment.workload.seq_len
         lengths = [None] if seq_len is None else seq_len.split(",")
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}

@@ -27,6 +27,8 @@ from simaccel.study.points import Setting, base_point, seq_len_of
 from simaccel.study.space import FLOWS, DesignBuilder, Settings, sizes_of
 from simaccel.workload import Workload
 from simaccel.workload.names import MAX_SIZE
+from simaccel.workload.precision import assumed_classes
+from simaccel.workload.tensors import CLASSES
 
 if TYPE_CHECKING:
     from simaccel.study.points import Point, Setting
@@ -40,6 +42,7 @@ def swept_points(
 ) -> list[Point]:
     """Return a point without a dataflow for each setting and each workload."""
     make = DesignBuilder()
+    _require_formats(settings, workloads)
     pairs = product(settings, workloads)
     points: list[Point] = gather(*(partial(_swept, make, *pair, accelerator) for pair in pairs))
     return points
@@ -55,6 +58,19 @@ def _swept(
         base_point(workload, accelerator, setting), f"--sweep {name}={setting.text}"
     )
     return replace(point, seq_len=seq_len_of(point.workload))
+
+
+def _require_formats(settings: Settings, workloads: Sequence[Workload]) -> None:
+    """Refuse number formats of an accelerator that no tensor of the workloads takes."""
+    taken = {f"precision.{name}" for one in workloads for name in assumed_classes(one)}
+    fields = {field for setting in settings for field in setting.fields}
+    native = {f"precision.{name}" for name in CLASSES}
+    if fields and fields <= native - taken:
+        allowed = (
+            f"nothing with the formats of {workloads[0].name}: its file, --precision or "
+            "--set bytes-per-element has set them"
+        )
+        raise InputError([fault("--sweep", settings[0].axis.name, allowed)])
 
 
 def _require_parameters(setting: Setting, workload: Workload) -> None:
@@ -150,7 +166,8 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
     taken = _WHOLE.get(where, "").format(text)
     if not taken:
         parameter = parameter_of(f"workload.{name}" if name in _SIZES else name)
-        if parameter is None and not wrong.file.startswith("--set "):
+        takes_none = parameter is not None and wrong.allowed.startswith("nothing, as")
+        if takes_none or (parameter is None and not wrong.file.startswith("--set ")):
             return wrong
         option = next((known for known in ("--sweep", "--axis") if known in options), None)
         command = option or "simaccel compare --sweep"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simaccel.cli.choices import GROUPED
+from simaccel.cli.choices import EXPERTS_AXIS, GROUPED
 from simaccel.cli.faults import fault
 from simaccel.errors import Fault, InputError, require_none, suggest
 
@@ -47,12 +47,19 @@ class WorkloadOptions:
     precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
     allow_unmodelled: bool = False
+    grouped_for: str | None = None
+    """The degree of expert parallelism for which tokens go in groups, as nothing else is given."""
 
-    def for_experts(self, parallel: str | None) -> WorkloadOptions:
-        """Return options that distribute tokens such that experts can be on several chips."""
-        if parallel is None or self.experts is not None or self._file_spreads():
+    def for_experts(self, degree: str | None, axes: Sequence[str] = ()) -> WorkloadOptions:
+        """Return options that distribute tokens such that experts can be on several chips.
+
+        ``degree``: of expert parallelism; None: that of an axis of a sweep, if one has any.
+        """
+        given = (text.removeprefix(EXPERTS_AXIS) for text in axes if text.startswith(EXPERTS_AXIS))
+        degree = degree or next(given, None)
+        if degree is None or self.experts is not None or self._file_spreads():
             return self
-        return replace(self, experts=GROUPED)
+        return replace(self, experts=GROUPED, grouped_for=degree)
 
     def _file_spreads(self) -> bool:
         """Return whether the workload's file says how many tokens each expert has."""
@@ -78,7 +85,7 @@ class WorkloadOptions:
         def load() -> Workload:
             return load_workload(self.name, allow_unmodelled=allowed, **self._sizes())
 
-        return _rename_fields(load, document)
+        return self._rename_fields(load, document)
 
     def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
         """Return ``make`` called with a transformer's name and its options without the phase."""
@@ -97,7 +104,7 @@ class WorkloadOptions:
                 raise InputError([Fault(self.name, "phase", document["phase"], allowed)])
             return make(model, {**document, **sizes})
 
-        return _rename_fields(make_workload, self.name)
+        return self._rename_fields(make_workload, self.name)
 
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
         """Return a transformer or its name, and the run options of its file; refuse all else."""
@@ -172,6 +179,30 @@ class WorkloadOptions:
             sizes["dims"] = self._dims()
         return {**sizes, **(self._bytes() if self.bytes_per_element else {})}
 
+    def _rename_fields(self, make: Callable[[], Made], document: str | None = None) -> Made:
+        """Name options instead of the fields that they fill; a document's keep their names."""
+        try:
+            return make()
+        except InputError as error:
+            raise InputError([self._of_option(one, document) for one in error.faults]) from None
+
+    def _of_option(self, one: Fault, document: str | None) -> Fault:
+        """Name the option that fills a field, also where the reason does (`` `prompt` ``)."""
+        if one.field == "experts" and self.grouped_for is not None:
+            return fault("--expert-parallel", self.grouped_for, one.allowed)
+        if one.file == document:
+            return one
+        allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), one.allowed)
+        if one.file == "shape":
+            return replace(one, file="--shape", allowed=allowed)
+        field, _, rest = one.field.partition(".")
+        if field not in _OPTIONS:
+            return replace(one, allowed=allowed)
+        value = one.value
+        if isinstance(value, dict):
+            value = ", ".join(f"{name}={size}" for name, size in value.items())
+        return fault(f"{_OPTIONS[field]} {rest}".strip(), value, allowed)
+
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}
         for text in self.dims:
@@ -196,28 +227,5 @@ class WorkloadOptions:
 _OPTIONS = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(WorkloadOptions)}
 _OPTIONS |= {"name": "--workload", "model": "--workload", "dims": "--dim", "generate": "--tokens"}
 _OPTIONS |= {"lengths": "--lengths", "bytes_by_tensor": "--bytes-per-element"}
-del _OPTIONS["allow_unmodelled"]
+del _OPTIONS["allow_unmodelled"], _OPTIONS["grouped_for"]
 """Options by the fields that they fill."""
-
-
-def _rename_fields(make: Callable[[], Made], document: str | None = None) -> Made:
-    """Name options instead of the fields that they fill; those of a document keep their names."""
-    try:
-        return make()
-    except InputError as error:
-        faults = [one if one.file == document else _of_option(one) for one in error.faults]
-        raise InputError(faults) from None
-
-
-def _of_option(one: Fault) -> Fault:
-    """Name the option that fills a field, also where the reason names fields (`` `prompt` ``)."""
-    allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), one.allowed)
-    if one.file == "shape":
-        return replace(one, file="--shape", allowed=allowed)
-    field, _, rest = one.field.partition(".")
-    if field not in _OPTIONS:
-        return replace(one, allowed=allowed)
-    value = one.value
-    if isinstance(value, dict):
-        value = ", ".join(f"{name}={size}" for name, size in value.items())
-    return fault(f"{_OPTIONS[field]} {rest}".strip(), value, allowed)

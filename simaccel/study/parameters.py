@@ -15,6 +15,7 @@ from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.presets import SECTIONS
 from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
+from simaccel.numbers import BITS
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
 from simaccel.workload.names import MAX_SIZE
@@ -97,6 +98,15 @@ def _size(name: str, field: str, label: str) -> Parameter:
     )
 
 
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.strip() in choices:
+            return text.strip()
+        raise ValueError(suggest(text.strip(), choices))
+
+    return read
+
+
 _DRAM_RATE = "dram.bandwidth_bytes_per_second"
 _BUFFER_RATES = ("buffer.read_bytes_per_second", "buffer.write_bytes_per_second")
 _ALL = (
@@ -125,6 +135,12 @@ _ALL = (
     _amount("clock", "clock_hz", "clock", "Hz", "clock_hz"),
     _size("seq-len", "seq_len", "sequence length (tokens)"),
     _size("batch", "batch", "batch (sequences)"),
+    Parameter(
+        axis=Axis("precision", "precision", "number format"),
+        read=_choice(tuple(BITS)),
+        write=str,
+        fields=("precision.weights", "precision.activations", "precision.cache"),
+    ),
 )
 PARAMETERS: Final = {parameter.axis.name: parameter for parameter in _ALL}
 """Parameters with a short name for --sweep and --axis."""
@@ -153,15 +169,6 @@ def _read_amount(text: str, kind: str) -> Value:
 
 def _amount_text(value: int | str, kind: str) -> str:
     return value if isinstance(value, str) else format_quantity(value, kind)
-
-
-def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.strip() in choices:
-            return text.strip()
-        raise ValueError(suggest(text.strip(), choices))
-
-    return read
 
 
 def _dataflow(text: str) -> str:

@@ -49,8 +49,7 @@ def place_on(
     share it as ``options`` say. Without formats and shared buffer (or with types from a file) the
     workload is unchanged.
     """
-    if not workload.parameters.get("typed"):
-        workload = with_native(workload, accelerator.precision.by_class)
+    workload = with_native(workload, accelerator.precision.by_class)
     return compile_for(share_buffer(workload, accelerator), accelerator, dataflow, options)
 
 

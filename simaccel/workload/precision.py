@@ -101,7 +101,7 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
     >>> [one.tensors[name].bits for name in "ABC"]
     [8, 16, 32]
     """
-    assumed = {class_of(tensor.kind) for tensor in workload.tensors.values() if tensor.assumed}
+    assumed = assumed_classes(workload)
     native = {name: number for name, number in precision.items() if name in assumed}
     if not native:
         return workload
@@ -116,6 +116,13 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
         parameters = {**workload.parameters, NATIVE: native}
         variants[key] = replace(workload, tensors=tensors, parameters=parameters)
     return variants[key]
+
+
+def assumed_classes(workload: Workload) -> set[str]:
+    """Return the classes with tensors of assumed element sizes; a file with types assumes none."""
+    if workload.parameters.get("typed"):
+        return set()
+    return {class_of(tensor.kind) for tensor in workload.tensors.values() if tensor.assumed}
 
 
 def _set_number(tensor: Tensor, precision: Precision) -> Tensor:

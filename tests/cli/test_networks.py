@@ -92,6 +92,16 @@ def test_how_tokens_of_a_file_with_experts_are_spread(cli: Call, tmp_path: Path)
     assert f"experts: got 'uniform'; allowed: nothing with {path}; the file sets it" in refused
 
 
+def test_expert_parallelism_without_experts_is_refused_by_its_own_name(cli: Call) -> None:
+    said = "--set expert-parallel: got '2'; allowed: nothing, as the model has no experts"
+    for command in ("run --hw tpu_v5e", "generate --hw tpu_v5e --prompt 8 --tokens 2"):
+        line = f"{command} --chips 2 --workload gpt2"
+        assert said in cli.refused(f"{line} --set expert-parallel=2")
+    for command, option in (("compare", "--sweep"), ("explore", "--axis")):
+        line = f"{command} --hw tpu_v5e --chips 2 --workload gpt2 {option} expert-parallel=1,2"
+        assert said.replace("'2'", "'1,2'") in cli.refused(line)
+
+
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
     shown = cli(f"workload show {path} --set dim=n=5").stdout

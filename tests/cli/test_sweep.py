@@ -21,6 +21,7 @@ from simaccel.study.parameters import PARAMETERS
 from simaccel.study.space import Settings
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
+from simaccel.workload.tensors import CLASSES
 from tests.cli.conftest import Call
 from tests.refusals import faults_of, refusal_of
 
@@ -186,6 +187,7 @@ VALUES: dict[str, tuple[str, dict[str, dict[str, object] | object]]] = {
     "clock": ("1GHz", {"clock_hz": "1 GHz"}),
     "seq-len": ("48", {}),
     "batch": ("5", {}),
+    "precision": ("int8", {"precision": dict.fromkeys(CLASSES, "int8")}),
 }
 
 
@@ -198,7 +200,7 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
     before.write_text(yaml.safe_dump(document))
     for section, change in changes.items():
         if isinstance(change, dict):
-            document[section] |= change
+            document[section] = document.get(section, {}) | change
         else:
             document[section] = change
     file = tmp_path / "edge.yaml"
@@ -223,6 +225,22 @@ def test_a_workload_of_sizes_is_swept_like_a_model() -> None:
     assert point.workload == parse_workload({**document, "batch": 2, "seq_len": 9})
 
 
+def test_formats_are_swept_where_the_accelerator_gives_them(cli: Call) -> None:
+    """7 x 5 elements of B are read once, 9 x 5 of C written once, of 1 or 2 bytes each."""
+    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+
+    def moved(options: str) -> list[tuple[int, int]]:
+        every = [row["bytes"]["dram"] for row in cli.json(f"{line} {options}")]
+        return [(dram["read"]["B"], dram["write"]["C"]) for dram in every]
+
+    assert moved("--sweep precision=int8,bf16") == [(35, 45), (70, 90)]
+    beside = "--precision weights=int8"
+    assert moved(f"{beside} --sweep precision=int8,bf16") == [(35, 45), (35, 90)]
+    for options, axis in (("--precision int8", "precision"), (beside, "precision.weights")):
+        said = cli.refused(f"{line} {options} --sweep {axis}=int8,bf16")
+        assert f"--sweep: got '{axis}'; allowed: nothing with the formats of gemm" in said
+
+
 def test_an_impossible_value_is_refused_as_in_a_file() -> None:
     sweep = swept("array=512,1024")
     workload, edge = build("bert", batch=1, seq_len=8), load_accelerator("edge")
@@ -239,7 +257,7 @@ def test_a_workload_without_the_parameter_is_refused() -> None:
     said = refusal_of(swept_points, sweep, [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
     assert said == (
         "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
-        "dram-bandwidth, dram-latency, array, clock; workload gemm has no seq_len"
+        "dram-bandwidth, dram-latency, array, clock, precision; workload gemm has no seq_len"
     )
 
 

@@ -190,7 +190,7 @@ def test_uneven_experts_are_among_the_splits(count: int, spread: str) -> None:
 
 
 def test_a_model_without_experts_groups_nothing() -> None:
-    with pytest.raises(InputError, match="nothing, and no --expert-parallel, as the model has"):
+    with pytest.raises(InputError, match="nothing, as the model has no"):
         _layer("llama3-8b", experts="grouped")
 
 

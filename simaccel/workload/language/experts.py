@@ -61,7 +61,7 @@ def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fau
     file, experts, chosen = model.name, model.experts, model.chosen
     if parts_of(spread):
         allowed = f"at most {experts} ways, as the model has so many experts"
-        allowed = allowed if experts else "nothing, and no --expert-parallel, as the model has none"
+        allowed = allowed if experts else "nothing, as the model has no experts"
         return [Fault(file, "experts", spread, allowed)] * (ways_of(spread) > experts)
     if isinstance(spread, str):
         drawn = _DRAWN.fullmatch(spread)
@@ -71,7 +71,7 @@ def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fau
         known = spread in (UNIFORM, EXPECTED) or drawn
         return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
     if not experts:
-        return [Fault(file, "experts", list(spread), "nothing, as the model has none")]
+        return [Fault(file, "experts", list(spread), "nothing, as the model has no experts")]
     faults = []
     if len(spread) != experts:
         faults.append(Fault(file, "experts", f"{len(spread)} counts", f"{experts} counts"))
