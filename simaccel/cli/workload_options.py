@@ -186,22 +186,22 @@ class WorkloadOptions:
         except InputError as error:
             raise InputError([self._of_option(one, document) for one in error.faults]) from None
 
-    def _of_option(self, one: Fault, document: str | None) -> Fault:
+    def _of_option(self, wrong: Fault, document: str | None) -> Fault:
         """Name the option that fills a field, also where the reason does (`` `prompt` ``)."""
-        if one.field == "experts" and self.grouped_for is not None:
-            return fault("--expert-parallel", self.grouped_for, one.allowed)
-        if one.file == document:
-            return one
-        allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), one.allowed)
-        if one.file == "shape":
-            return replace(one, file="--shape", allowed=allowed)
-        field, _, rest = one.field.partition(".")
+        if wrong.field == "experts" and self.grouped_for is not None:
+            return fault("--expert-parallel", self.grouped_for, wrong.allowed)
+        if wrong.file == document:
+            return wrong
+        allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), wrong.allowed)
+        if wrong.file == "shape":
+            return replace(wrong, file="--shape", allowed=allowed)
+        field, _, rest = wrong.field.partition(".")
         if field not in _OPTIONS:
-            return replace(one, allowed=allowed)
-        value = one.value
-        if isinstance(value, dict):
-            value = ", ".join(f"{name}={size}" for name, size in value.items())
-        return fault(f"{_OPTIONS[field]} {rest}".strip(), value, allowed)
+            return replace(wrong, allowed=allowed)
+        shown = wrong.value
+        if isinstance(shown, dict):
+            shown = ", ".join(f"{name}={size}" for name, size in shown.items())
+        return fault(f"{_OPTIONS[field]} {rest}".strip(), shown, allowed)
 
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}
