@@ -192,7 +192,7 @@ class WorkloadOptions:
             return fault("--expert-parallel", self.grouped_for, wrong.allowed)
         if wrong.file == document:
             return wrong
-        allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), wrong.allowed)
+        allowed = _FIELD.sub(lambda field: _OPTIONS.get(field[1], field[1]), wrong.allowed)
         if wrong.file == "shape":
             return replace(wrong, file="--shape", allowed=allowed)
         field, _, rest = wrong.field.partition(".")
