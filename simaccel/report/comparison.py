@@ -46,7 +46,8 @@ _FEW_ROWS: Final = 2
 
 def series_of(row: StudyRow) -> str:
     """Return the name of a row's series in figures: the dataflow, and what else differs."""
-    length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
+    on_axis = row.seq_len is None or any(one.axis.column == "seq_len" for one in row.settings)
+    length = [] if on_axis else [f"{row.seq_len} tokens"]
     points = [
         point.text if point.axis.named else f"{point.axis.name} {point.text}"
         for point in row.others

@@ -11,8 +11,9 @@ from typing import Any, Final
 from simaccel.report.comparison import series_of
 from simaccel.report.figures.facets import (
     EDGE,
+    FacetPoint,
+    draw_facets,
     draw_legend,
-    draw_lines,
     draw_stacks,
     label_axis,
     looks,
@@ -166,12 +167,16 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
     """
     rows = list(map(_over_a_number, rows))
     figure = new_figure(_METRIC_WIDTH, _METRIC_HEIGHT, title)
-    axes = figure.subplots()
-    point = rows[0].lead
-    if point is not None and not point.axis.named:
-        _lines(axes, rows, metric)
-        axes.set_xlabel(point.axis.label)
+    leads = [row.lead for row in rows if row.lead]
+    if leads and not leads[0].axis.named:
+        points = [
+            FacetPoint(series_of(row), lead.place, _value(row, metric), lead.text)
+            for row, lead in zip(rows, leads, strict=True)
+        ]
+        log = any(lead.axis.log for lead in leads)
+        axes = draw_facets(figure, points, leads[0].axis.label, "", log=log)[""]
     else:
+        axes = figure.subplots()
         _bars(axes, rows, metric)
     axes.set_ylim(bottom=0)
     label_axis(axes.yaxis, metric.column, *axes.get_ylim())
@@ -189,15 +194,6 @@ def _over_a_number(row: StudyRow) -> StudyRow:
 
 def _value(row: StudyRow, metric: Metric) -> float | None:
     return None if row.figures is None else row.figures[metric.column]
-
-
-def _lines(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
-    """Draw a line for each dataflow (and what else differs) over the swept number."""
-    leads = {row.lead.place: row.lead for row in rows if row.lead}
-    points = ((series_of(row), row.lead.place, _value(row, metric)) for row in rows if row.lead)
-    draw_lines(axes, points, map(series_of, rows))
-    texts = {at: leads[at].text for at in sorted(leads)}
-    name_ticks(axes, texts, log=any(lead.axis.log for lead in leads.values()))
 
 
 def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:

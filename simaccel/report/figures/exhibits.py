@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from operator import mul
-from typing import Any, Final
+from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
@@ -14,9 +14,10 @@ from simaccel.report.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import (
+    ACROSS,
+    FacetPoint,
+    draw_facets,
     draw_legend,
-    draw_lines,
-    draw_panels,
     draw_stacks,
     looks,
     name_points,
@@ -37,7 +38,6 @@ from simaccel.report.units import bytes_text, rate_text
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
-_ACROSS: Final = 3
 _BAR: Final = 0.8
 _GIGA: Final = 1e9
 _MOST_FLAT: Final = 6
@@ -54,33 +54,26 @@ def draw_exhibit(
     return draw(rows, title)
 
 
-def _panels(rows: Sequence[Row]) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["seq_len"], []).append(row)
-    return found
-
-
 def _granularity(rows: Sequence[Row], title: str) -> Figure:
-    panels = _panels(rows)
-    across = min(_ACROSS, len(panels))
-    names = list(dict.fromkeys(row["dataflow"] for row in rows))
-    height = _PANEL * -(-len(panels) // across) + 0.8 + _LEGEND_ROW * -(-len(names) // 6)
+    lengths, names = ({row[name] for row in rows} for name in ("seq_len", "dataflow"))
+    height = _PANEL * -(-len(lengths) // ACROSS) + 0.8 + _LEGEND_ROW * -(-len(names) // 6)
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
-    grid = draw_panels(figure, len(panels), _ACROSS, sharey=True)
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
-    for axes, (length, panel_rows) in zip(grid, panels.items(), strict=True):
-        shares = ((row["dataflow"], row[column], row["utilisation"]) for row in panel_rows)
-        draw_lines(axes, ((name, x, y and 100 * y) for name, x, y in shares), names)
-        if column.endswith("bytes"):
-            texts = {
-                n_bytes: bytes_text(n_bytes) for n_bytes in sorted(row[column] for row in rows)
-            }
-            name_ticks(axes, texts, max(2, 10 // across), log=True)
+    is_size = column.endswith("bytes")
+    points = (
+        FacetPoint(
+            row["dataflow"],
+            row[column],
+            row["utilisation"] and 100 * row["utilisation"],
+            bytes_text(row[column]) if is_size else None,
+            f"{row['seq_len']} tokens" if len(lengths) > 1 else "",
+        )
+        for row in rows
+    )
+    label = column.replace("_bytes", " (bytes)").replace("_", " ")
+    grid = [*draw_facets(figure, points, label, UTILISATION, log=is_size).values()]
+    for axes in grid:
         axes.set_ylim(0, 105)
-        axes.set_title("" if length is None or len(panels) == 1 else f"{length} tokens")
-        axes.set_xlabel(column.replace("_bytes", " (bytes)").replace("_", " "))
-    grid[0].set_ylabel(UTILISATION)
     draw_legend(figure, grid[:1])
     return figure
 
@@ -122,23 +115,26 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
 
 def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
     figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
-    axes = figure.subplots()
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
-    names = list(dict.fromkeys(row["dataflow"] for row in rows))
     points = [
-        (row["dataflow"], lengths.index(row["seq_len"]), row["bytes_per_second"]) for row in rows
+        FacetPoint(
+            row["dataflow"],
+            lengths.index(row["seq_len"]),
+            row["bytes_per_second"] and row["bytes_per_second"] / _GIGA,
+            "" if row["seq_len"] is None else f"{row['seq_len']:,}",
+        )
+        for row in rows
     ]
-    draw_lines(axes, ((name, at, rate and rate / _GIGA) for name, at, rate in points), names)
-    for name, at, rate in points:
-        if rate is None:
-            colour = looks(names)[name].colour
-            axes.plot(at, 0.02, "x", color=colour, transform=axes.get_xaxis_transform())
-    name_ticks(axes, {at: "" if n is None else f"{n:,}" for at, n in enumerate(lengths)})
+    labels = "sequence length (tokens); x: no bandwidth is enough", "DRAM bandwidth needed (GB/s)"
+    axes = draw_facets(figure, points, *labels, log=False)[""]
+    look = looks(point.line for point in points)
+    for point in points:
+        if point.y is None:
+            colour = look[point.line].colour
+            axes.plot(point.x, 0.02, "x", color=colour, transform=axes.get_xaxis_transform())
     axes.set_xlim(-0.3, len(lengths) - 0.7)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("sequence length (tokens); x: no bandwidth is enough")
-    axes.set_ylabel("DRAM bandwidth needed (GB/s)")
-    figure.legend(loc="outside lower center", ncols=6)
+    draw_legend(figure, [axes])
     return figure
 
 

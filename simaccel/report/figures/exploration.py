@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.facets import (
+    ACROSS,
     Place,
     draw_legend,
     draw_panels,
@@ -31,7 +32,6 @@ from simaccel.study.figures import FRONTIER, objective_of
 from simaccel.study.points import StudyRow
 
 _EDGE: Final = {"edgecolors": LIMIT_COLOUR, "linewidths": 0.4}
-_ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
@@ -75,7 +75,7 @@ def _draw_pairs(
     explored: ExploredDesigns, pairs: Sequence[tuple[str, str]], title: str, inches: float
 ) -> Figure:
     figure = new_figure(DOUBLE_COLUMN_INCHES, inches, title)
-    panels = draw_panels(figure, len(pairs), _ACROSS)
+    panels = draw_panels(figure, len(pairs))
     for ax, (x, y) in zip(panels, pairs, strict=True):
         _scatter(ax, explored, x, y)
         label_axis(ax.xaxis, x, *ax.dataLim.intervalx)
@@ -119,12 +119,12 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
         for dimension in exploration.dimensions
         if dimension[0].axis.of != "workload" and len(dimension) > 1
     ]
-    rows = max(1, -(-len(shown) // _ACROSS))
+    rows = max(1, -(-len(shown) // ACROSS))
     figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7, title)
-    panels = draw_panels(figure, len(shown), _ACROSS, sharey=True)
+    panels = draw_panels(figure, len(shown), sharey=True)
     for ax, dimension in zip(panels, shown, strict=True):
         _draw_axis(ax, exploration, exploration.dimensions.index(dimension))
-    for ax in panels[::_ACROSS]:
+    for ax in panels[::ACROSS]:
         objective = exploration.plan.objective
         name = objective.upper() if objective == "edp" else objective
         ax.set_ylabel(f"{name}, relative to the best")

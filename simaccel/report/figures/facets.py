@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -35,6 +35,12 @@ _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,
 """(most decades of an axis, its ticks in each decade)"""
 _INTERVALS: Final = 4
 """About the number of intervals of a linear axis."""
+
+
+ACROSS: Final = 3
+"""Most panels in a row."""
+MOST_TICKS: Final = 12
+"""Most named ticks across a figure of panels."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,9 @@ def _family(name: str) -> str:
     return name.partition("-")[0]
 
 
-def draw_panels(figure: FigureBase, count: int, most: int, *, sharey: bool = False) -> list[Axes]:
-    """Return ``count`` axes with grids, at most ``most`` in a row."""
-    across = max(1, min(most, count))
+def draw_panels(figure: FigureBase, count: int, *, sharey: bool = False) -> list[Axes]:
+    """Return ``count`` axes with grids, at most ``ACROSS`` in a row."""
+    across = max(1, min(ACROSS, count))
     down = max(1, -(-count // across))
     every = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
     for axes in every[count:]:
@@ -96,20 +102,42 @@ def draw_panels(figure: FigureBase, count: int, most: int, *, sharey: bool = Fal
     return every[:count]
 
 
-def draw_lines(
-    axes: Axes, points: Iterable[tuple[str, float, float | None]], names: Iterable[str]
-) -> None:
-    """Draw a line with markers for each name through its points (name, x, y); None is a gap.
+@dataclass(frozen=True)
+class FacetPoint:
+    """A point of a line in a panel; ``y``: None is a gap; ``text``: of its tick, None: a number."""
 
-    ``names``: of all lines of the figure.
+    line: str
+    x: float
+    y: float | None
+    text: str | None = None
+    panel: str = ""
+
+
+def draw_facets(
+    figure: FigureBase, points: Iterable[FacetPoint], x_label: str, y_label: str, *, log: bool
+) -> dict[str, Axes]:
+    """Draw lines with markers in panels side by side; return the axes by panel.
+
+    ``log``: whether the axis of x is logarithmic.
     """
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for name, x, y in points:
-        lines.setdefault(name, []).append((x, math.nan if y is None else y))
-    look = looks(names)
-    for name, line in lines.items():
-        xs, ys = zip(*sorted(line, key=itemgetter(0)), strict=True)
-        axes.plot(xs, ys, **look[name].line_look, label=name)
+    panels: dict[str, list[FacetPoint]] = {}
+    for point in points:
+        panels.setdefault(point.panel, []).append(point)
+    look = looks(point.line for own in panels.values() for point in own)
+    every = draw_panels(figure, len(panels), sharey=True)
+    for axes, (panel, own) in zip(every, panels.items(), strict=True):
+        in_order = sorted(own, key=attrgetter("x"))
+        for name in dict.fromkeys(point.line for point in own):
+            line = [point for point in in_order if point.line == name]
+            ys = [math.nan if point.y is None else point.y for point in line]
+            axes.plot([point.x for point in line], ys, **look[name].line_look, label=name)
+        texts = {point.x: point.text for point in in_order if point.text is not None}
+        if texts:
+            name_ticks(axes, texts, MOST_TICKS // min(ACROSS, len(panels)), log=log)
+        axes.set_title(panel)
+        axes.set_xlabel(x_label)
+    every[0].set_ylabel(y_label)
+    return dict(zip(panels, every, strict=True))
 
 
 def name_ticks(

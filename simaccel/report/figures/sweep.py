@@ -19,9 +19,12 @@ from simaccel.report.figures.comparison import (
     legend_of,
 )
 from simaccel.report.figures.facets import (
+    ACROSS,
+    MOST_TICKS,
+    FacetPoint,
     SeriesStyle,
+    draw_facets,
     draw_legend,
-    draw_lines,
     draw_panels,
     draw_stacks,
     looks,
@@ -39,12 +42,10 @@ from simaccel.report.units import bytes_text
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import Axis, Setting, StudyRow
 
-_ACROSS, _STACKS_ACROSS = 3, 4
+_STACKS_ACROSS = 4
 _LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.7, 0.5
 _MOST_STACK_ROWS = 6
 """Most rows of small panels on a page; beyond it only the lines are drawn."""
-_MOST_TICKS: Final = 12
-"""Most names of points across the figure."""
 _STRIP, _STRIP_INCHES = 9.0, 0.13
 """Height of a row of crosses: on the axis in percent, and on paper in inches."""
 _MOST_APART, _MOST_NUMBERED = 24, 6
@@ -72,7 +73,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     names = list(dict.fromkeys(row.dataflow for row in rows))
-    upper_rows = -(-len(panels) // _ACROSS)
+    upper_rows = -(-len(panels) // ACROSS)
     lower_rows = len(panels) * -(-len(names) // _STACKS_ACROSS)
     if lower_rows > _MOST_STACK_ROWS:
         lower_rows = 0
@@ -84,7 +85,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     upper, *middle, lower = figure.subfigures(
         len(parts), 1, squeeze=False, height_ratios=parts
     ).flat
-    _draw_lines(upper, panels, names)
+    _draw_lines(upper, panels)
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
     for panel_figure in middle:
         _draw_moved(panel_figure, panels, looks(names), slopes or {})
@@ -124,33 +125,22 @@ def _places(rows: Sequence[StudyRow]) -> dict[str, float]:
     return {text: at for at, text in enumerate(points)}
 
 
-def _draw_lines(
-    upper: SubFigure,
-    panels: dict[str, list[StudyRow]],
-    names: Sequence[str],
-) -> None:
-    across = min(_ACROSS, len(panels))
-    grid = draw_panels(upper, len(panels), _ACROSS, sharey=True)
+def _draw_lines(upper: SubFigure, panels: dict[str, list[StudyRow]]) -> None:
     every = [row for rows in panels.values() for row in rows]
-    strips = _strips(every)
-    for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
+    strips, axis, points = _strips(every), _axis(every), list[FacetPoint]()
+    for panel, rows in panels.items():
         places = _places(rows)
-        points = ((row, places[_point(row).text]) for row in rows)
-        shares = (
-            (row.dataflow, at, 100 * row.result["utilisation"] if row.result else None)
-            for row, at in points
-        )
-        draw_lines(axes, shares, names)
-        _draw_failures(axes, rows, strips)
-        log = _axis(rows).log and min(places.values()) > 0
-        texts = {at: text for text, at in places.items()}
-        name_ticks(axes, texts, _MOST_TICKS // across, log=log)
-        axes.set_title(panel)
-        axes.set_xlabel(_axis(rows).label)
+        for row in rows:
+            share = 100 * row.result["utilisation"] if row.result else None
+            text = _point(row).text
+            points.append(FacetPoint(row.dataflow, places[text], share, text, panel))
+    log = axis.log and min(point.x for point in points) > 0
+    drawn = draw_facets(upper, points, axis.label, UTILISATION, log=log)
+    for panel, axes in drawn.items():
+        _draw_failures(axes, panels[panel], strips)
         axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
-    ticks = range(0, 101, 20)
+    grid, ticks = [*drawn.values()], range(0, 101, 20)
     grid[0].set_yticks([*ticks, *strips.values()], [*map(str, ticks), *strips])
-    grid[0].set_ylabel(UTILISATION)
     draw_legend(upper, grid, 1, "outside right upper")
 
 
@@ -160,7 +150,7 @@ def _draw_moved(
     look: dict[str, SeriesStyle],
     slopes: Slopes,
 ) -> None:
-    grid = draw_panels(middle, len(panels), _ACROSS, sharey=True)
+    grid = draw_panels(middle, len(panels), sharey=True)
     for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
         draw_slopes(axes, rows, look, slopes.get(rows[0].seq_len, ()))
         axes.set_title(panel)
@@ -204,7 +194,7 @@ def _draw_stacks(
         block = grid[number * rows_each : (number + 1) * rows_each].ravel()
         for axes, name in zip(block, names, strict=False):
             line = _in_order([row for row in rows if row.dataflow == name])
-            _draw_stack(axes, line, causes, _MOST_TICKS // across)
+            _draw_stack(axes, line, causes, MOST_TICKS // across)
             axes.set_title(f"{name}, {panel}" if panel else name)
             axes.set_xlabel(_axis(rows).label)
         for axes in block[len(names) :]:

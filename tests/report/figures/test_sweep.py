@@ -1,6 +1,7 @@
 """The figures of a sweep and of a comparison show the figures of their rows."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison
+from simaccel.report.figures.comparison import (
+    FILLED,
+    array_shares,
+    draw_comparison,
+    draw_metric,
+)
 from simaccel.report.figures.facets import looks
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, style
 from simaccel.report.figures.sweep import DRAM, SlopeSeries, draw_sweep
 from simaccel.schedulers import DATAFLOWS
+from simaccel.study.figure_table import METRICS
 from simaccel.study.points import Axis, Setting, StudyRow
 
 BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
@@ -150,6 +157,20 @@ def test_swept_lengths_are_one_panel() -> None:
     axes = drawn(given).axes[0]
     assert line(axes, "flex")[0] == [4, 8, 16]
     assert axes.get_title(loc="left") == ""
+
+
+def test_a_metric_over_swept_lengths_is_a_line_for_each_dataflow() -> None:
+    """The length is on the axis, so it is no part of a line's name."""
+    lengths = [64, 128, 256]
+    swept = [
+        replace(row, seq_len=length, figures={"cycles": 10 * length + at})
+        for length in lengths
+        for at, row in enumerate(rows([length], LENGTH))
+    ]
+    with style():
+        axes = draw_metric(swept, "title", METRICS["cycles"]).axes[0]
+    for at, name in enumerate(NAMES):
+        assert line(axes, name) == (lengths, [10 * length + at for length in lengths])
 
 
 def test_points_at_one_place_stand_in_a_row() -> None:
