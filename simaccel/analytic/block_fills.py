@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeGuard
@@ -11,8 +11,6 @@ from typing import TypeGuard
 from simaccel.analytic.array import select_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import (
-    Entry,
-    FamilyCut,
     FamilyLoops,
     Ints,
     TreePath,
@@ -22,7 +20,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
 from simaccel.analytic.units import UnitCosts
-from simaccel.mapping.tree import BUFFER, Keep, Spread
+from simaccel.mapping.tree import BUFFER, Keep
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector
@@ -62,16 +60,14 @@ class BlockFills:
         path = self.units.family.paths[0]
         cuts = self.units.cuts(path)
         inputs = self.units.family.space.bound_operator(path.leaf.operator).uses[:-1]
-        block = _first_sizes(self._sizes, path.entries)
+        lead, held, more = self._entering(path, cuts, _first_sizes(self._sizes, path))
         known: dict[str, Ints] = {}
         cycles = ints(0)
         for position, (use, view) in enumerate(inputs):
-            for at, entry in enumerate(path.entries):
-                if not isinstance(entry, Keep) or entry.tensor != use:
-                    continue
-                is_late = late is None or tensor_of(use) in late
-                if use in self.units.family.space.made or not is_late:
-                    continue
+            is_late = late is None or tensor_of(use) in late
+            if use in self.units.family.space.made or not is_late:
+                continue
+            for at, entry in path.kept.get(use, [])[:1]:
                 sides = (
                     extent(dim, cuts.full[at]) for dim in expand_view(self.units.family.space, view)
                 )
@@ -83,11 +79,9 @@ class BlockFills:
                 once = use not in dict(inputs[:position])  # X + X needs one tile
                 latency = spec.latency_cycles + self.units.accelerator.cores.latency_cycles(0)
                 known[name] = known.get(name, ints(latency)) + served * once
-                alone = latency + served + self._entering(path, cuts, block, position)
-                cycles = maximum(cycles, alone)
-                break
+                cycles = maximum(cycles, latency + served + lead + (held == position) * more)
         for arrival in known.values():
-            cycles = maximum(cycles, arrival + self._entering(path, cuts, block))
+            cycles = maximum(cycles, arrival + lead)
         self.known_fills[loaded] = ints(cycles)
         return self.known_fills[loaded]
 
@@ -95,20 +89,15 @@ class BlockFills:
     def _sizes(self) -> Sizes:
         return {rank: ints(size) for rank, size in self.units.family.space.sizes.items()}
 
-    def _entering(
-        self, path: TreePath, cuts: PathCuts, sizes: Sizes, number: int | None = None
-    ) -> Ints:
+    def _entering(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> tuple[Ints, Ints, Ints]:
         """Return the cycles from an operand's arrival to the folds of its block.
 
-        ``number``: of the operand; None: the least over all operands.
+        Those of every operand, then the number of the stationary one and how many more it takes.
         """
         if path.leaf.unit != ARRAY:
-            return ints(0)
-        cycles = ints(self.units.accelerator.lead_latency_cycles)
-        if number is None:
-            return cycles
+            return ints(0), ints(-1), ints(0)
         edges = self.units.edges(path, cuts, sizes)
-        return ints(cycles + (edges["held"] == number) * edges["lead"])
+        return ints(self.units.accelerator.lead_latency_cycles), edges["held"], edges["lead"]
 
     @cached_property
     def drain_cycles(self) -> Ints:
@@ -127,11 +116,11 @@ class BlockFills:
             return ints(0)
         every, tile = self._sizes, self.units.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
-        for at, entry in enumerate(path.entries):
-            if isinstance(entry, FamilyCut | Spread):
-                break  # the last of these are not in one piece
-            if is_kept(entry) and entry.tensor == tile:
-                sizes = _last_sizes(every, path.entries[:at])
+        parts = (at for at, one in path.cutting if not isinstance(one, FamilyLoops))
+        whole = next(parts, len(path.entries))  # the last of what parts keep is not in one piece
+        for at, entry in path.kept.get(tile, ()):
+            if at < whole and is_kept(entry):
+                sizes = _last_sizes(every, path, upto=at)
                 sides = (extent(dim, sizes) for dim in expand_view(self.units.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
                 backing = self.units.accelerator.backing(output.kind)
@@ -145,12 +134,12 @@ class BlockFills:
 
         None if they aren't known.
         """
-        if any(isinstance(entry, FamilyCut | Spread) for entry in path.entries):
+        if any(not isinstance(entry, FamilyLoops) for _, entry in path.cutting):
             return None
         space = self.units.family.space
         op, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
         of_block = _last_sizes if last else _first_sizes
-        sizes = self.units.widen_sizes(of_block(self._sizes, path.entries))
+        sizes = self.units.widen_sizes(of_block(self._sizes, path))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
             return select_figures(self.units.stationarity_index(path), options).by_name()["cycles"]
@@ -158,8 +147,8 @@ class BlockFills:
             return None
         axis = space.cut_axis(op.name)
         pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
-        cycles = self.units.vector_cycles(path, op, VECTORS[op.operator.kind].steps["whole"])
-        return ints(cycles[SFU](sizes) * (pieces == 1))
+        cycles = self.units.sfu_cycles(op, VECTORS[op.operator.kind].steps["whole"], sizes)
+        return ints(cycles * (pieces == 1))
 
     def interval_cycles(
         self,
@@ -184,36 +173,35 @@ class BlockFills:
             whole = whole * (come.full[inside][axis] == space.sizes[axis])
         for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
             leaving = self._leaving(before, out, sizes, inside)
-            first = _first_sizes(sizes, behind.entries[inside:])
-            entering = self._entering(behind, come, first, number)
-            total = total + count * (leaving + whole * entering)
+            lead, held, more = self._entering(behind, come, _first_sizes(sizes, behind, inside))
+            total = total + count * (leaving + whole * (lead + (held == number) * more))
         return total
 
     def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
         """Return the cycles from the end of the last block to its last result in the buffer."""
         if path.leaf.unit != ARRAY:
             return ints(0)
-        last = _last_sizes(sizes, path.entries[inside:])
+        last = _last_sizes(sizes, path, inside)
         return ints(
             self.units.edges(path, cuts, last)["tail"] + self.units.accelerator.tail_latency_cycles
         )
 
 
-def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the first block inside the loops of ``entries``."""
+def _first_sizes(sizes: Sizes, path: TreePath, inside: int = 0) -> Sizes:
+    """Return the sizes of the first block inside the loops of a path, from entry ``inside`` on."""
     found = dict(sizes)
-    for entry in entries:
-        if isinstance(entry, FamilyLoops):
+    for at, entry in path.cutting:
+        if isinstance(entry, FamilyLoops) and at >= inside:
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
                 found[rank] = minimum(tile, found[rank])
     return found
 
 
-def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the last block inside the loops of ``entries``."""
+def _last_sizes(sizes: Sizes, path: TreePath, inside: int = 0, upto: int | None = None) -> Sizes:
+    """Return the sizes of the last block inside the loops of a path, of entries before ``upto``."""
     found = dict(sizes)
-    for entry in entries:
-        if isinstance(entry, FamilyLoops):
+    for at, entry in path.cutting:
+        if isinstance(entry, FamilyLoops) and at >= inside and (upto is None or at < upto):
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
                 piece = maximum(minimum(tile, found[rank]), 1)
                 found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)

@@ -84,9 +84,18 @@ class TreePath:
     leaf: Do
 
     @cached_property
-    def kept(self) -> frozenset[str]:
-        """The tensors that it keeps in some memory."""
-        return frozenset(entry.tensor for entry in self.entries if isinstance(entry, Keep))
+    def cutting(self) -> list[tuple[int, FamilyLoops | Spread[Ints] | FamilyCut]]:
+        """The entries that cut ranks, each with its number."""
+        return [(at, one) for at, one in enumerate(self.entries) if not isinstance(one, Keep)]
+
+    @cached_property
+    def kept(self) -> dict[str, list[tuple[int, Keep[Ints]]]]:
+        """The keeps by tensor, each with the number of its entry, outermost first."""
+        found: dict[str, list[tuple[int, Keep[Ints]]]] = {}
+        for at, entry in enumerate(self.entries):
+            if isinstance(entry, Keep):
+                found.setdefault(entry.tensor, []).append((at, entry))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ _HUGE = 1 << 62
 
 def piece_count(boxes: Sequence[Box]) -> Ints:
     """Return the number of pieces in all boxes."""
-    return ints(sum(n for n, _ in boxes))
+    return boxes[0][0] if len(boxes) == 1 else ints(sum(n for n, _ in boxes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +140,12 @@ class PathCuts:
         And only if it has ``least``; its smaller last piece also counts if ``least`` is 1.
         """
         self.space = space
-        self.entries = path.entries
-        self.tiles = [
-            (at, rank, tile) for at, entry in enumerate(path.entries) for rank, tile in tiles(entry)
-        ]
+        self.entries, self.cutting = path.entries, path.cutting
+        self.tiles = [(at, rank, tile) for at, one in path.cutting for rank, tile in tiles(one)]
         """The ranks that entries cut, by the entries' numbers, with the size of their pieces."""
         self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}
+        self._whole = {rank: [(ints(1), ints(size))] for rank, size in space.sizes.items()}
         self.blocks: dict[object, list[tuple[Ints, dict[str, Ints]]]] = {}
         """Blocks that enter an entry, of a single candidate (`blocks_of`)."""
 
@@ -188,7 +187,7 @@ class PathCuts:
     def places(self) -> dict[tuple[int, str], Ints]:
         """The position of each loop among all, outermost first; -1 if it makes a single piece."""
         places = {}
-        for at, entry in enumerate(self.entries):
+        for at, entry in self.cutting:
             if isinstance(entry, FamilyLoops):
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     iterates = self.full[at][rank] > tile
@@ -202,8 +201,9 @@ class PathCuts:
         A part of such a rank is loaded again in each iteration of all loops outside it: its
         position is directly inside them.
         """
-        innermost = ints(-1)
-        last = max((at for at, rank in self.parts if at < upto and rank in ranks), default=-1)
+        innermost, last = ints(-1), -1
+        if self.parts:
+            last = max((at for at, rank in self.parts if at < upto and rank in ranks), default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
                 innermost = maximum(innermost, place)
@@ -215,7 +215,7 @@ class PathCuts:
     def fold_sides(self) -> tuple[Ints | None, Ints | None]:
         """Rows and columns of a full fold, None where the tree has no spread for them."""
         found: dict[str, Ints] = {}
-        for at, entry in enumerate(self.entries):
+        for at, entry in self.cutting:
             if isinstance(entry, Spread) and entry.level in ("rows", "cols"):
                 pieces = -(-self.full[at][entry.rank] // entry.tile)
                 found[entry.level] = found.get(entry.level, ints(1)) * pieces
@@ -224,8 +224,7 @@ class PathCuts:
     @cached_property
     def parts(self) -> list[tuple[int, str]]:
         """The entries that are parts of a rank, with this rank."""
-        entries = enumerate(self.entries)
-        return [(at, entry.rank) for at, entry in entries if isinstance(entry, FamilyCut)]
+        return [(at, entry.rank) for at, entry in self.cutting if isinstance(entry, FamilyCut)]
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the position of the innermost loop over the ranks before ``position``; or -1."""
@@ -258,7 +257,7 @@ class PathCuts:
         """Return the pieces of a rank that enter an entry; ``counts``: mode of each entry's cut."""
         steps = [step for step in self.steps[rank] if step.at < upto]
         if not steps:
-            return [(ints(1), ints(self.space.sizes[rank]))]
+            return self._whole[rank]
         if counts is None:
             return list(zip(steps[-1].counts, steps[-1].sizes, strict=True))
         modes = [step.restarts or counts(step.at) for step in steps]
@@ -334,5 +333,5 @@ def begins_sums(cuts: PathCuts, op: BoundOperator) -> bool:
     """Return whether a path begins sums: it has no later part of a reduced rank."""
     return not any(
         isinstance(entry, FamilyCut) and entry.start and entry.rank in op.reduced
-        for entry in cuts.entries
+        for _, entry in cuts.cutting
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -27,7 +27,6 @@ from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator
-from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import SFU
@@ -57,44 +56,18 @@ class UnitCosts(BitWidths):
         return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ints(1))
 
     def vector_bytes(
-        self, path: TreePath, op: BoundOperator, step: VectorStep
-    ) -> Iterator[tuple[str, int, Cost]]:
-        """Yield (level and direction, position of the operand, bytes of a block) of a step."""
+        self, path: TreePath, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]
+    ) -> list[Ints]:
+        """Return the bytes of a block of a step: read of each input, then written."""
         cost, widths = self.cost(step), self.widths(path, op)
-        for position, times in enumerate(cost.reads[: len(op.inputs)]):
-            yield (
-                f"{BUFFER}_read",
-                position,
-                self._n_bytes(op.inputs[position], times, widths[position]),
-            )
-        yield f"{BUFFER}_write", -1, self._n_bytes(op.output, cost.writes, widths[-1])
+        read = zip(op.inputs, cost.reads, widths, strict=False)
+        uses = [*read, (op.output, cost.writes, widths[-1])]
+        return [times * _n_bytes(view, width, sizes) for view, times, width in uses]
 
-    @staticmethod
-    def _n_bytes(view: TensorView, times: int, width: int) -> Cost:
-        def cost(sizes: dict[str, Ints]) -> Ints:
-            elements = math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
-            return times * in_bytes(elements, width)
-
-        return cost
-
-    def vector_cycles(self, path: TreePath, op: BoundOperator, step: VectorStep) -> dict[str, Cost]:
-        """Return the cycles of SFU and ports for a block of a step."""
-        accelerator, work = self.accelerator, self.cost(step)
-        parts = [(level, cost) for level, _, cost in self.vector_bytes(path, op, step)]
-
-        def sfu(sizes: dict[str, Ints]) -> Ints:
-            rows = self.rows(op, sizes)
-            elements = math.prod((sizes[rank] for rank in op.ranks), start=ints(1))
-            return ints(accelerator.sfu.cycles(work, elements, rows))
-
-        def read(sizes: dict[str, Ints]) -> Ints:
-            total = sum((cost(sizes) for level, cost in parts if "read" in level), start=ints(0))
-            return ints(accelerator.read_rate.cycles(total))
-
-        def write(sizes: dict[str, Ints]) -> Ints:
-            return ints(accelerator.write_rate.cycles(parts[-1][1](sizes)))
-
-        return {SFU: sfu, "buffer_read": read, "buffer_write": write}
+    def sfu_cycles(self, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]) -> Ints:
+        """Return the cycles of the SFU for a block of a step."""
+        elements = math.prod((sizes[rank] for rank in op.ranks), start=ints(1))
+        return ints(self.accelerator.sfu.cycles(self.cost(step), elements, self.rows(op, sizes)))
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
@@ -113,7 +86,8 @@ class UnitCosts(BitWidths):
 
     def correction_bytes(self, view: TensorView, times: int) -> Cost:
         """Return the bytes of a block of sums, ``times`` times, in a step in place."""
-        return self._n_bytes(view, times, self.tile_width(view.name, view))
+        width = self.tile_width(view.name, view)
+        return lambda sizes: times * _n_bytes(view, width, sizes)
 
     # -- einsums
 
@@ -191,3 +165,8 @@ class UnitCosts(BitWidths):
                 self.known[key] = extent(terms, widened)
             widened[rank] = self.known[key]  # type: ignore[assignment]
         return widened
+
+
+def _n_bytes(view: TensorView, width: int, sizes: dict[str, Ints]) -> Ints:
+    """Return the bytes of a block of a tensor with elements of ``width`` bits."""
+    return in_bytes(math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1)), width)

@@ -85,8 +85,8 @@ class TileCounter:
         use, view = op.uses[position]
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
-        for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Keep) or entry.tensor != name or not any_true(entry.slots):
+        for at, entry in path.kept.get(name, ()):
+            if not any_true(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(op, position)}"
             maker = self.family.space.made.get(name)
@@ -110,8 +110,9 @@ class TileCounter:
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks; loops over them run it again."""
         derived, ranks = self.family.space.derived, self.family.space.bound_operator(maker).ranks
-        own = {term for rank in ranks for term, _ in derived.get(rank, ((rank, 1),))}
-        return frozenset(self.family.space.sizes) - own
+        if derived:
+            ranks = tuple(term for rank in ranks for term, _ in derived.get(rank, ((rank, 1),)))
+        return frozenset(self.family.space.sizes).difference(ranks)
 
     def _source_level(self, name: str) -> str:
         """Return the source of a tensor that the group does not keep: DRAM, or a keep around it."""
@@ -149,7 +150,7 @@ class TileCounter:
         anew: bool = False,
     ) -> TileTransfer:
         """Return the transfer from entry ``outside`` to entry ``child``, cached."""
-        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Spread))
+        fans = (n for n, one in cuts.cutting if outside < n < child and isinstance(one, Spread))
         shared = next(fans, child)
         key = (id(cuts), id(view), child, shared, remade_by, anew)
         if key not in self.transfers:

@@ -65,10 +65,10 @@ class TileTransfer:
         """The tensor's dimensions as sums of ranks that loops cut."""
         return expand_view(self.cuts.space, self.view)
 
-    @cached_property
+    @property
     def ranks(self) -> frozenset[str]:
         """The ranks that move it."""
-        return frozenset(rank for dim in self.dims for rank, _ in dim)
+        return self.cuts.space.moves(self.view)
 
     @cached_property
     def others(self) -> tuple[str, ...]:

@@ -108,13 +108,18 @@ class WorkCounter:
 
     def _pass(self, path: TreePath, cuts: PathCuts, op: BoundOperator, step: VectorStep) -> None:
         names = self.units.names(path, op)
-        for level, position, cost in self.units.vector_bytes(path, op, step):
-            self.found.move(level, names[position], over_pieces(cuts, op.ranks, cost))
-        for name, cost in self.units.vector_cycles(path, op, step).items():
-            cycles = over_pieces(cuts, op.ranks, cost)
-            self.found.work(name, cycles)
-            if name == SFU:
-                self.found.add_serial_cycles(op.name, cycles)
+        for count, sizes in blocks_of(cuts, op.ranks):
+            *reads, written = self.units.vector_bytes(path, op, step, sizes)
+            for name, n_bytes in zip(names, reads, strict=False):
+                self.found.move(f"{BUFFER}_read", name, count * n_bytes)
+            self.found.move(f"{BUFFER}_write", names[-1], count * written)
+            cycles = count * self.units.sfu_cycles(op, step, sizes)
+            self.found.work(SFU, cycles)
+            self.found.add_serial_cycles(op.name, cycles)
+            read = self.accelerator.read_rate.cycles(sum(reads, start=ints(0)))
+            self.found.work("buffer_read", count * ints(read))
+            write = self.accelerator.write_rate.cycles(written)
+            self.found.work("buffer_write", count * ints(write))
         work, elements = self.units.cost(step), elements_of(cuts, op.ranks)
         self.found.elements = self.found.elements + work.passes * elements
         if work.row_passes:
@@ -144,10 +149,8 @@ class WorkCounter:
     def _folds(self, path: TreePath, cuts: PathCuts, op: BoundOperator) -> None:
         """Count the folds of a systolic array; the first step of a reduction begins the sums."""
         names = self.units.names(path, op)
-        upto = next(
-            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Spread)),
-            len(cuts.entries),
-        )
+        fans = (at for at, entry in cuts.cutting if isinstance(entry, Spread))
+        upto = next(fans, len(cuts.entries))
         held = () if self.accelerator.systolic.accumulator is None else _HELD
         adding: list[Blocks] = list(blocks_of(cuts, op.ranks, upto=upto))
         for count, sizes in adding if held else ():
