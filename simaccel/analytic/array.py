@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, any_true, choose, ints, maximum, minimum
+from simaccel.analytic.family import ONE, ZERO, Ints, any_true, choose, ints, maximum, minimum
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
@@ -355,14 +355,14 @@ def held_bytes(
     """
     accumulator = accelerator.systolic.accumulates(stationarity)
     if accumulator is None:
-        return ints(0)
+        return ZERO
     grid = _grid(accelerator, shape, stationarity, sides, pace, diagonal=diagonal)
     return ints(accumulator.n_bytes(grid))
 
 
 def matmul_of(op: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (g, m, k, n) of a block; each rank's role follows from the operands that have it."""
-    found = dict.fromkeys("gmkn", ints(1))
+    found = dict.fromkeys("gmkn", ONE)
     for rank, role in op.parts.items():
         part = role or "m"
         found[part] = found[part] * sizes[rank]
@@ -371,7 +371,7 @@ def matmul_of(op: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, In
 
 def runs_of(op: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
     """Return, for each of g, m, k and n, the size of the innermost rank with this role."""
-    found = dict.fromkeys("gmkn", ints(1))
+    found = dict.fromkeys("gmkn", ONE)
     for rank, part in op.parts.items():
         if part is not None:
             found[part] = sizes[rank]

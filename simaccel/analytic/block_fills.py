@@ -10,14 +10,7 @@ from typing import TypeGuard
 
 from simaccel.analytic.array import select_figures
 from simaccel.analytic.counting.transfers import blocks_of
-from simaccel.analytic.family import (
-    FamilyLoops,
-    Ints,
-    TreePath,
-    ints,
-    maximum,
-    minimum,
-)
+from simaccel.analytic.family import ONE, ZERO, FamilyLoops, Ints, TreePath, ints, maximum, minimum
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
 from simaccel.analytic.units import UnitCosts
 from simaccel.mapping.tree import BUFFER, Keep
@@ -62,7 +55,7 @@ class BlockFills:
         inputs = self.units.family.space.bound_operator(path.leaf.operator).uses[:-1]
         lead, held, more = self._entering(path, cuts, _first_sizes(self._sizes, path))
         known: dict[str, Ints] = {}
-        cycles = ints(0)
+        cycles = ZERO
         for position, (use, view) in enumerate(inputs):
             is_late = late is None or tensor_of(use) in late
             if use in self.units.family.space.made or not is_late:
@@ -71,7 +64,7 @@ class BlockFills:
                 sides = (
                     extent(dim, cuts.full[at]) for dim in expand_view(self.units.family.space, view)
                 )
-                n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
+                n_bytes = in_bytes(math.prod(sides, start=ONE), view.bits)
                 backing = self.units.accelerator.backing(view.kind)
                 spec = backing.dram
                 service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
@@ -95,7 +88,7 @@ class BlockFills:
         Those of every operand, then the number of the stationary one and how many more it takes.
         """
         if path.leaf.unit != ARRAY:
-            return ints(0), ints(-1), ints(0)
+            return ZERO, ints(-1), ZERO
         edges = self.units.edges(path, cuts, sizes)
         return ints(self.units.accelerator.lead_latency_cycles), edges["held"], edges["lead"]
 
@@ -107,13 +100,13 @@ class BlockFills:
         """
         *_, path = paths = self.units.family.paths
         is_after = path.leaf.unit == ARRAY or all(other.leaf.unit == SFU for other in paths)
-        return self.drain_after(path) if is_after else ints(0)
+        return self.drain_after(path) if is_after else ZERO
 
     def drain_after(self, path: TreePath) -> Ints:
         """Return the cycles after the last command of a path until its results are stored."""
         output = self.units.family.space.bound_operator(path.leaf.operator).output
         if output.name not in self.units.family.space.escapes:
-            return ints(0)
+            return ZERO
         every, tile = self._sizes, self.units.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
         parts = (at for at, one in path.cutting if not isinstance(one, FamilyLoops))
@@ -122,12 +115,12 @@ class BlockFills:
             if at < whole and is_kept(entry):
                 sizes = _last_sizes(every, path, upto=at)
                 sides = (extent(dim, sizes) for dim in expand_view(self.units.family.space, output))
-                n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
+                n_bytes = in_bytes(math.prod(sides, start=ONE), output.bits)
                 backing = self.units.accelerator.backing(output.kind)
                 share = backing.dram.channel_bytes(n_bytes, 0)
                 service = backing.channel_rate.cycles(share)
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
-        return ints(0)
+        return ZERO
 
     def block_cycles(self, path: TreePath, *, last: bool = True) -> Ints | None:
         """Return the cycles of a path's last block, or its first one, on its unit.
@@ -146,7 +139,7 @@ class BlockFills:
         if path.leaf.unit != SFU or not isinstance(op.operator, Vector):
             return None
         axis = space.cut_axis(op.name)
-        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ONE
         cycles = self.units.sfu_cycles(op, VECTORS[op.operator.kind].steps["whole"], sizes)
         return ints(cycles * (pieces == 1))
 
@@ -164,11 +157,11 @@ class BlockFills:
         paths from ``inside`` on are not shared. Behind an online operator it enters while sums are
         rescaled. ``visits``: the cuts that count the times, if not all of ``before``.
         """
-        space, total = self.units.family.space, ints(0)
+        space, total = self.units.family.space, ZERO
         used = space.bound_operator(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
         out, come = visits or self.units.cuts(before), self.units.cuts(behind)
-        whole = ints(1)
+        whole = ONE
         for axis in filter(None, map(space.cut_axis, space.axes)):
             whole = whole * (come.full[inside][axis] == space.sizes[axis])
         for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
@@ -180,7 +173,7 @@ class BlockFills:
     def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
         """Return the cycles from the end of the last block to its last result in the buffer."""
         if path.leaf.unit != ARRAY:
-            return ints(0)
+            return ZERO
         last = _last_sizes(sizes, path, inside)
         return ints(
             self.units.edges(path, cuts, last)["tail"] + self.units.accelerator.tail_latency_cycles

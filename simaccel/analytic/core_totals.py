@@ -20,7 +20,7 @@ from simaccel.analytic.evaluation import (
     memory_work,
     slot_cycles,
 )
-from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, maximum
+from simaccel.analytic.family import ZERO, Bools, Family, Ints, family_of, ints, maximum
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core
@@ -150,11 +150,11 @@ class GroupTotals:
         for share in () if self._is_one else self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
                 more = len(share.readers(level, name)) * ints(n_bytes)
-                moved[level, name] = moved.get((level, name), ints(0)) + more
+                moved[level, name] = moved.get((level, name), ZERO) + more
         for (level, name), crossed in self._crossings.items():
             way = HOPS_READ if level in READS else HOPS_WRITE
-            known = moved.get((way, name), ints(0))
-            moved[way, name] = known + sum(crossed.values(), start=ints(0))
+            known = moved.get((way, name), ZERO)
+            moved[way, name] = known + sum(crossed.values(), start=ZERO)
         return moved
 
     @property
@@ -182,7 +182,7 @@ class GroupTotals:
                     links.update({link for way in ways for link in way})
                 crossed = crossings.setdefault((level, name), {})
                 for link, times in links.items():
-                    crossed[link] = crossed.get(link, ints(0)) + times * ints(n_bytes)
+                    crossed[link] = crossed.get(link, ZERO) + times * ints(n_bytes)
         return crossings
 
     @cached_property
@@ -191,14 +191,14 @@ class GroupTotals:
         total: dict[str, Ints] = {}
         for crossed in self._crossings.values():
             for link, n_bytes in crossed.items():
-                total[link] = total.get(link, ints(0)) + n_bytes
+                total[link] = total.get(link, ZERO) + n_bytes
         rate, order = self.accelerator.cores.noc.rate, self.accelerator.cores.every_link
         return {link: ints(rate.cycles(total[link])) for link in order if link in total}
 
     @property
     def dram_bytes(self) -> Ints:
         """Bytes from and to memories outside of the cores."""
-        return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ints(0))
+        return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ZERO)
 
     @property
     def _is_one(self) -> bool:
@@ -217,11 +217,12 @@ class GroupTotals:
     def resources(self) -> dict[str, int]:
         """The work of each resource in cycles, for a single mapping."""
         first, shared = self.every[0].cores[0], {**self._shared, **self.links}
-        work = Counter({on_chip(first, name): 0 for name in self.every[0].totals.resources})
+        work = {on_chip(first, name): 0 for name in self.every[0].totals.resources}
         for share in self.every:
             own = ((name, n) for name, n in share.totals.resources.items() if name not in shared)
             for (name, cycles), core in product(own, share.cores):
-                work[on_core(core, name)] += int(cycles)
+                unit = on_core(core, name)
+                work[unit] = work.get(unit, 0) + int(cycles)
         return {**work, **{on_chip(first, name): int(n) for name, n in shared.items()}}
 
     @cached_property

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import count, count_tiles
-from simaccel.analytic.family import Bools, Family, Ints, choose, ints, maximum
+from simaccel.analytic.family import ZERO, Bools, Family, Ints, choose, ints, maximum
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.fork_bound import fork_bound
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
@@ -57,15 +57,17 @@ def memory_work(
 ) -> dict[str, Ints]:
     """Return the work in cycles of DRAM and the memories beside it, from bytes moved."""
     work: dict[str, Ints] = {}
-    for memory, backing in accelerator.every_backing.items():
-        both = dict.fromkeys(("read", "write"), ints(0))
-        for (level, name), n_bytes in moved.items():
-            if leaves_core(level) and accelerator.memory(workload.tensors[name].lives) == memory:
-                way = level.rpartition("_")[-1]
-                both[way] = both[way] + n_bytes
+    backings = accelerator.every_backing
+    both = {memory: {"read": ZERO, "write": ZERO} for memory in backings}
+    for (level, name), n_bytes in moved.items():
+        if leaves_core(level):
+            ways = both[accelerator.memory(workload.tensors[name].lives)]
+            way = level.rpartition("_")[-1]
+            ways[way] = ways[way] + n_bytes
+    for memory, backing in backings.items():
         parts = backing.dram.channels
-        loads = backing.channel_read_rate.cycles(both["read"] // parts)
-        stores = backing.channel_rate.cycles(both["write"] // parts)
+        loads = backing.channel_read_rate.cycles(both[memory]["read"] // parts)
+        stores = backing.channel_rate.cycles(both[memory]["write"] // parts)
         work[memory] = maximum(ints(loads + stores - 1), 0)
     return work
 
@@ -81,20 +83,21 @@ class FamilyTotals:
     def resources(self) -> dict[str, Ints]:
         """The work of each resource in cycles."""
         counts, hardware = self.counts, self.units.accelerator
-        cycles = {unit: counts.busy.get(unit, ints(0)) for unit in COMPUTE_UNITS}
+        cycles = {unit: counts.busy.get(unit, ZERO) for unit in COMPUTE_UNITS}
         cycles |= memory_work(hardware, self.units.family.space.workload, counts.moved)
+        by_level = counts.by_level()
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
             ("noc_distribution", hardware.distribution_rate),
             ("noc_collection", hardware.collection_rate),
         ):
-            cycles[name] = ints(rate.cycles(counts.total(name)))
+            cycles[name] = ints(rate.cycles(by_level.get(name, ZERO)))
         return cycles
 
     def resource_bound(self) -> Ints:
         """Return the work of the busiest resource, which no run is shorter than."""
-        found = ints(0)
+        found = ZERO
         for work in self.resources.values():
             found = maximum(found, work)
         return found
@@ -105,7 +108,7 @@ class FamilyTotals:
         Vector operators that the array waits for between two of its operators don't overlap it.
         """
         busy = self.counts.busy
-        found = ints(maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
+        found = ints(maximum(*(busy.get(unit, ZERO) for unit in COMPUTE_UNITS)))
         return ints(maximum(found, busy[ARRAY] + self.path[SFU])) if ARRAY in busy else found
 
     @cached_property
@@ -136,7 +139,7 @@ class FamilyTotals:
         """Return the lower bound: the start, plus the busiest resource or the longest path."""
         longest = self.resource_bound()
         for way in (self.path, self.after_loads, self.fork):
-            longest = maximum(longest, sum(way.values(), start=ints(0)))
+            longest = maximum(longest, sum(way.values(), start=ZERO))
         return ints(longest) + self.start_cycles
 
     @property
@@ -200,8 +203,8 @@ def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> I
         if level in WITH_DRAM:
             memory, _, service = _service(totals, level, name)
             share = np.asarray(n_bytes, dtype=np.float64) * service
-            by_memory[memory] = by_memory.get(memory, ints(0)) + ints(share)
-    found = ints(0)
+            by_memory[memory] = by_memory.get(memory, ZERO) + ints(share)
+    found = ZERO
     for cycles in by_memory.values():
         found = maximum(found, cycles)
     return found
@@ -209,16 +212,16 @@ def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> I
 
 def slot_cycles(totals: FamilyTotals) -> Ints:
     """Return the approximate cycles of the slowest tensor's tiles, one after the other per slot."""
-    counts, outcome = totals.counts, ints(0)
+    counts, outcome = totals.counts, ZERO
     for (level, name), n_bytes in counts.moved.items():
         if level not in WITH_DRAM:
             continue
         _, backing, service = _service(totals, level, name)
         tile, slots = _tile(totals, name)
-        work = ints(0)
+        work = ZERO
         for op in totals.units.family.space.operators:
             if any(view.name == name for _, view in op.uses):
-                work = work + counts.chains.get(op.name, ints(0))
+                work = work + counts.chains.get(op.name, ZERO)
         latency = backing.dram.latency_cycles if level in READS else 0
         tiles = -(-n_bytes // maximum(tile, 1))
         each = tiles * latency + np.asarray(n_bytes, dtype=np.float64) * service + work
@@ -242,6 +245,6 @@ def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
     """Return the bytes of a tensor's largest tile and its slots; 0 without a tile."""
     tiles, aliases = totals.counts.tiles, totals.units.family.aliases
     home = aliases.get(name, name)
-    known = [tiles.get((BUFFER, one), (ints(0), ints(0))) for one in (home, sums_name(home))]
+    known = [tiles.get((BUFFER, one), (ZERO, ZERO)) for one in (home, sums_name(home))]
     (tile, slots), (sums, slots_of_sums) = known
     return ints(maximum(tile, sums)), ints(maximum(slots, slots_of_sums))

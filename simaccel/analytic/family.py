@@ -37,6 +37,8 @@ Bools = npt.NDArray[np.bool_]
 FALSE: Bools = False  # type: ignore[assignment]
 """Plain, as comparisons of single numbers are."""
 TRUE: Bools = True  # type: ignore[assignment]
+ZERO: Ints = 0  # type: ignore[assignment]
+ONE: Ints = 1  # type: ignore[assignment]
 
 
 def ints(value: object) -> Ints:

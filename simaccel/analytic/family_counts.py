@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simaccel.analytic.family import Ints, ints, maximum
+from simaccel.analytic.family import ZERO, Ints, ints, maximum
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name
@@ -31,9 +31,9 @@ class FamilyCounts:
     and name; ``kinds``: classes of their tensors.
     """
 
-    macs: Ints = field(default_factory=lambda: ints(0))
-    native_macs: Ints = field(default_factory=lambda: ints(0))
-    elements: Ints = field(default_factory=lambda: ints(0))
+    macs: Ints = ZERO
+    native_macs: Ints = ZERO
+    elements: Ints = ZERO
     busy: dict[str, Ints] = field(default_factory=dict)
     chains: dict[str, Ints] = field(default_factory=dict)
     moved: dict[Level, Ints] = field(default_factory=dict)
@@ -47,37 +47,44 @@ class FamilyCounts:
 
     def work(self, name: str, cycles: Ints) -> None:
         """Add cycles of a unit or channel."""
-        self.busy[name] = self.busy.get(name, ints(0)) + cycles
+        self.busy[name] = self.busy.get(name, ZERO) + cycles
 
     def add_serial_cycles(self, operator: str, cycles: Ints) -> None:
         """Add cycles of an operator's blocks, one after the other."""
-        self.chains[operator] = self.chains.get(operator, ints(0)) + cycles
+        self.chains[operator] = self.chains.get(operator, ZERO) + cycles
 
     def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints, kind: str = "") -> None:
         """Reserve slots of a tile; tiles of one name share them."""
         self.kinds[place, name] = kind
-        known = self.tiles.get((place, name), (ints(0), ints(0)))
+        known = self.tiles.get((place, name), (ZERO, ZERO))
         self.tiles[place, name] = (maximum(known[0], n_bytes), maximum(known[1], slots))
 
     def tile_bytes(self, place: str, name: str) -> Ints:
         """Return the bytes of a tensor's largest tile in a place, including tiles of its sums."""
-        known = (self.tiles.get((place, one), (ints(0),)) for one in (name, sums_name(name)))
+        known = (self.tiles.get((place, one), (ZERO,)) for one in (name, sums_name(name)))
         return ints(maximum(*(n_bytes for n_bytes, *_ in known)))
 
     def room(self, *places: str) -> Ints:
         """Return the bytes of all slots in these places."""
         found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
-        return ints(sum(found, start=ints(0)))
+        return ints(sum(found, start=ZERO))
 
     def staged_bytes(self, kind: str) -> Ints:
         """Return the bytes of all slots in the buffer for tensors of a class."""
         keys = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
         found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, keys))
-        return ints(sum(found, start=ints(0)))
+        return ints(sum(found, start=ZERO))
+
+    def by_level(self) -> dict[str, Ints]:
+        """Return the bytes of all tensors by level and direction."""
+        found: dict[str, Ints] = {}
+        for (level, _), n_bytes in self.moved.items():
+            found[level] = found.get(level, ZERO) + n_bytes
+        return found
 
     def total(self, level: str) -> Ints:
         """Return the bytes of all tensors at a level and direction."""
-        return ints(sum((n for (at, _), n in self.moved.items() if at == level), start=ints(0)))
+        return self.by_level().get(level, ZERO)
 
 
 def port_of(op: BoundOperator, position: int) -> str:

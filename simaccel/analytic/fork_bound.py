@@ -23,14 +23,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from operator import or_
-from typing import Final
+from operator import add, or_
 
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import serial_cycles
 from simaccel.analytic.family import (
     FALSE,
     TRUE,
+    ZERO,
     Bools,
     Branch,
     Family,
@@ -48,8 +48,6 @@ from simaccel.analytic.lower_bound import Terms, share_slot
 from simaccel.analytic.pieces import PathCuts
 from simaccel.mapping.tree import Fork
 from simaccel.units import ARRAY, MAC, SFU
-
-NONE: Final = ints(0)
 
 
 def fork_bound(fork: Fork[Branch], fills: BlockFills, counts: FamilyCounts) -> Terms:
@@ -80,9 +78,9 @@ def _visits(fills: BlockFills, counts: FamilyCounts) -> Terms:
         return serial_cycles(units, path, PathCuts(family.space, path, innermost, least))
 
     def add_chains(operators: Sequence[TreePath]) -> Ints:
-        return sum((counts.chains[path.leaf.operator] for path in operators), start=ints(0))
+        return sum((counts.chains[path.leaf.operator] for path in operators), start=ZERO)
 
-    vectors = sum(map(tile_cycles, between), start=ints(0))
+    vectors = sum(map(tile_cycles, between), start=ZERO)
     hidden = minimum(tile_cycles(first, 2), tile_cycles(last, 2)) * (innermost >= 0)
     ways = (
         (tile_cycles(first) + tile_cycles(last), add_chains(between)),
@@ -105,10 +103,10 @@ def _visits(fills: BlockFills, counts: FamilyCounts) -> Terms:
 class _ForkPath:
     """Cycles of one operator after the other, by term, per candidate."""
 
-    fill: Ints = NONE
-    array: Ints = NONE
-    sfu: Ints = NONE
-    drain: Ints = NONE
+    fill: Ints = ZERO
+    array: Ints = ZERO
+    sfu: Ints = ZERO
+    drain: Ints = ZERO
 
     @classmethod
     def of_operator(cls, path: TreePath, cycles: Ints) -> _ForkPath:
@@ -121,13 +119,13 @@ class _ForkPath:
         return self.fill, self.array, self.sfu, self.drain
 
     def __add__(self, other: _ForkPath) -> _ForkPath:
-        return _ForkPath(*(ints(a + b) for a, b in zip(self.terms, other.terms, strict=True)))
+        return _ForkPath(*map(add, self.terms, other.terms))
 
     def __or__(self, other: _ForkPath) -> _ForkPath:
         """Return the longer way of each candidate."""
-        is_longer = ints(sum(self.terms)) >= ints(sum(other.terms))
+        is_longer = sum(self.terms, start=ZERO) >= sum(other.terms, start=ZERO)
         pairs = zip(self.terms, other.terms, strict=True)
-        return _ForkPath(*(ints(choose(is_longer, *pair)) for pair in pairs))
+        return _ForkPath(*(choose(is_longer, *pair) for pair in pairs))
 
     def take_where(self, known: Bools) -> _ForkPath:
         """Return the way of some candidates, and no cycles of the others."""

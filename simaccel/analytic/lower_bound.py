@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
+from operator import add, or_
 
 from simaccel.analytic.block_fills import BlockFills, is_kept
 from simaccel.analytic.family import (
     FALSE,
+    ONE,
+    ZERO,
     Bools,
     Family,
     FamilyCut,
@@ -63,13 +67,14 @@ class _TransferSeries:
     """Bytes from and to DRAM, one transfer after the other."""
 
     accelerator: Accelerator
-    read: Ints = field(default_factory=lambda: ints(0))
-    written: Ints = field(default_factory=lambda: ints(0))
-    loads: Ints = field(default_factory=lambda: ints(0))
+    read: Ints = ZERO
+    written: Ints = ZERO
+    loads: Ints = ZERO
 
     def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
         """Add bytes in tiles of at most ``tile_bytes``; negative amounts count as 0."""
-        read, written = (ints(maximum(one, 0) * (tile_bytes > 0)) for one in (read, written))
+        is_moved = tile_bytes > 0
+        read, written = maximum(read, 0) * is_moved, maximum(written, 0) * is_moved
         self.read, self.written = self.read + read, self.written + written
         self.loads = maximum(self.loads, -(-read // maximum(tile_bytes, 1)))
 
@@ -110,10 +115,10 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     """
     family = fills.units.family
     phases = _phases(family)
-    sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
+    sfu = sum((counts.chains[name] for name in phases.between), start=ZERO)
     for name, is_turn in phases.turns:
         sfu = sfu + is_turn * counts.chains[name]
-    work, dram, between = ints(0), ints(0), ints(0)
+    work, dram, between = ZERO, ZERO, ZERO
     for paths in phases.paths:
         own, more = _phase(fills.units, counts, paths, phases)
         work, dram = work + own, dram + more
@@ -125,7 +130,7 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     alone = phases.paths[0] and phases.paths[0][0].leaf.unit == SFU
     return {
         "fill": fills.fill_cycles(),
-        ARRAY: ints(0) if alone else work,
+        ARRAY: ZERO if alone else work,
         "dram": dram,
         SFU: sfu + work if alone else sfu,
         "between": between,
@@ -156,7 +161,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     series = _TransferSeries(accelerator)
     for name in sorted(kept & loads.keys()):
         if accelerator.memory(tensors[tensor_of(name)].lives) == "dram":
-            series.add(loads[name], ints(0), ints(1))
+            series.add(loads[name], ZERO, ONE)
     *_, last = (path for path in paths if path.leaf.unit == unit)
     block = fills.block_cycles(last)
     if block is None:
@@ -167,7 +172,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
         "fill": latency * (series.read > 0),
         "dram": series.load_cycles(),
         unit: block,
-        "drain": fills.drain_cycles if last is paths[-1] else ints(0),
+        "drain": fills.drain_cycles if last is paths[-1] else ZERO,
     }
 
 
@@ -253,12 +258,12 @@ def _phase(
     """
     family, accelerator = units.family, units.accelerator
     operators = {path.leaf.operator for path in paths}
-    work = sum((counts.chains[name] for name in operators), start=ints(0))
+    work = sum((counts.chains[name] for name in operators), start=ZERO)
     every = [path for of_phase in phases.paths for path in of_phase]
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == MAC for path in paths):
-        return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
-    all_of, single, in_turn = _TransferSeries(accelerator), _TransferSeries(accelerator), ints(0)
+        return work, ZERO  # of several paths or passes, or with copies in PEs, tiles wait less
+    all_of, single, in_turn = _TransferSeries(accelerator), _TransferSeries(accelerator), ZERO
     for name, slots, times in _tiles(units, paths, every, phases.inside):
         kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
@@ -266,14 +271,14 @@ def _phase(
         tile = counts.tile_bytes(BUFFER, name)
         made = [out for out, source in family.aliases.items() if source == name]
         reads, writes = (
-            sum((ints(counts.moved.get((level, tensor), 0)) for tensor in names), start=ints(0))
+            sum((ints(counts.moved.get((level, tensor), 0)) for tensor in names), start=ZERO)
             - times * tile * slots
             for level, names in (("dram_read", [name]), ("dram_write", [name, *made]))
         )
         all_of.add(reads * (slots > 0), writes * (slots > 0), tile)
         single.add(reads * (slots == 1), writes * (slots == 1), tile)
         of_tensor = _TransferSeries(accelerator)
-        of_tensor.add(reads * (slots > 0), ints(0), tile)
+        of_tensor.add(reads * (slots > 0), ZERO, tile)
         turns = of_tensor.turn_cycles(work * (len(paths) == 1), slots) * (of_tensor.loads > 0)
         in_turn = maximum(in_turn, turns)
     beyond = maximum(all_of.cycles(), in_turn) - work
@@ -289,14 +294,14 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
     family, accelerator = units.family, units.accelerator
     array = [path for path in family.paths if path.leaf.unit == ARRAY]
     if len(array) != 1 or phases.paths != [array]:
-        return ints(0)
+        return ZERO
     outside, operator = array[0].entries[: phases.inside], array[0].leaf.operator
     if any(isinstance(entry, FamilyCut) for entry in outside):
-        return ints(0)
+        return ZERO
     read, work = family.space.bound_operator(operator).names, counts.chains[operator]
     uses = Counter(keep.tensor for path in family.paths for keep in filter(is_kept, path.entries))
     views = Counter(map(tensor_of, uses))
-    single, in_turn = _TransferSeries(accelerator), ints(0)
+    single, in_turn = _TransferSeries(accelerator), ZERO
     for keep in filter(is_kept, outside):
         lives = family.space.workload.tensors[tensor_of(keep.tensor)].lives
         # no branch keeps it once more, and no other part of the tensor, whose bytes count with it
@@ -305,9 +310,9 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
             continue
         tile = counts.tile_bytes(BUFFER, keep.tensor)
         reads = ints(counts.moved.get(("dram_read", keep.tensor), 0)) - tile * keep.slots
-        single.add(reads * (keep.slots == 1), ints(0), tile)
+        single.add(reads * (keep.slots == 1), ZERO, tile)
         series = _TransferSeries(accelerator)
-        series.add(reads, ints(0), tile)
+        series.add(reads, ZERO, tile)
         in_turn = maximum(in_turn, series.turn_cycles(work, keep.slots) * (series.loads > 0))
     return ints(maximum(single.serial_cycles(), in_turn - work))
 
@@ -320,20 +325,20 @@ def _tiles(
     A vector operator whose axis is cut passes over its rows twice, with slots of its own each time,
     and the first tiles of one pass may be loaded during the other.
     """
-    uses: Counter[str] = Counter()
+    if not any(is_kept(entry) for path in paths for entry in path.entries[inside:]):
+        return
     is_one = len({path.leaf.operator for path in every}) == 1
-    for path in every:
-        kept = Counter(tensor_of(keep.tensor) for keep in filter(is_kept, path.entries))
-        uses = uses | kept if is_one else uses + kept
+    kept = (map(tensor_of, (k.tensor for k in filter(is_kept, path.entries))) for path in every)
+    uses = reduce(or_ if is_one else add, map(Counter, kept))
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
-        cuts, times = units.cuts(path), ints(1)
+        cuts, times = units.cuts(path), ONE
         for rank in units.family.space.sizes:
             times = times * piece_count(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
             if not is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
                 continue
-            slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
+            slots, _, passes = by_tensor.get(keep.tensor, (ZERO, times, ZERO))
             passes = passes + _passes(units.family, path, cuts, at, times)
             by_tensor[keep.tensor] = maximum(slots, keep.slots), times, passes
     for name, (slots, times, passes) in by_tensor.items():
@@ -347,8 +352,8 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
     """
     axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
-        return ints(0)
-    blocks = ints(1)
+        return ZERO
+    blocks = ONE
     for rank in family.space.sizes:
         blocks = blocks * (piece_count(cuts.pieces(rank, at)) if rank != axis else 1)
     return ints((piece_count(cuts.pieces(axis, at)) > 1) * 2 * maximum(blocks, times))

@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import (
+    ONE,
+    ZERO,
     Bools,
     Entry,
     FamilyCut,
@@ -68,7 +70,7 @@ class CutStep:
 
     def count(self, counts: Sequence[Ints], mode: Mode) -> list[Ints]:
         """Return the numbers of outgoing pieces; if ``mode`` is False, only first pieces count."""
-        outgoing: list[Ints] = [ints(0)] * len(self.sizes)
+        outgoing: list[Ints] = [ZERO] * len(self.sizes)
         for n, all_full, box, any_rest in zip(
             counts, self.full, self.rest_box, self.rest, strict=True
         ):
@@ -143,9 +145,11 @@ class PathCuts:
         self.entries, self.cutting = path.entries, path.cutting
         self.tiles = [(at, rank, tile) for at, one in path.cutting for rank, tile in tiles(one)]
         """The ranks that entries cut, by the entries' numbers, with the size of their pieces."""
+        self.parts = [(at, one.rank) for at, one in path.cutting if isinstance(one, FamilyCut)]
+        """The entries that are parts of a rank, with this rank."""
         self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}
-        self._whole = {rank: [(ints(1), ints(size))] for rank, size in space.sizes.items()}
+        self._whole = {rank: [(ONE, ints(size))] for rank, size in space.sizes.items()}
         self.blocks: dict[object, list[tuple[Ints, dict[str, Ints]]]] = {}
         """Blocks that enter an entry, of a single candidate (`blocks_of`)."""
 
@@ -162,9 +166,9 @@ class PathCuts:
         for at, rank, tile in self.tiles:
             before = by_rank[rank]
             if isinstance(self.entries[at], FamilyCut):
-                before.append(CutStep(at, (), (), (), (tile,), (ints(1),), restarts=True))
+                before.append(CutStep(at, (), (), (), (tile,), (ONE,), restarts=True))
             elif any_true(self.full[at][rank] > tile):
-                counts = before[-1].counts if before else (ints(1),)
+                counts = before[-1].counts if before else (ONE,)
                 sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
                 step = _step(at, self.full[at + 1][rank], counts, sizes)
                 if self._single is not None:
@@ -218,13 +222,8 @@ class PathCuts:
         for at, entry in self.cutting:
             if isinstance(entry, Spread) and entry.level in ("rows", "cols"):
                 pieces = -(-self.full[at][entry.rank] // entry.tile)
-                found[entry.level] = found.get(entry.level, ints(1)) * pieces
+                found[entry.level] = found.get(entry.level, ONE) * pieces
         return found.get("rows"), found.get("cols")
-
-    @cached_property
-    def parts(self) -> list[tuple[int, str]]:
-        """The entries that are parts of a rank, with this rank."""
-        return [(at, entry.rank) for at, entry in self.cutting if isinstance(entry, FamilyCut)]
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the position of the innermost loop over the ranks before ``position``; or -1."""
@@ -241,7 +240,7 @@ class PathCuts:
         many slots as the fewest tiles in an iteration of the innermost reducing loop, which is at
         position ``last`` (-1: none).
         """
-        most = ints(1)
+        most = ONE
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
                 tile = next(size for r, size in tiles(self.entries[at]) if r == rank)
@@ -265,7 +264,7 @@ class PathCuts:
         while start + 1 < len(steps) and modes[start + 1] is True:
             start += 1
         if start < 0:
-            numbers: list[Ints] = [ints(1)]
+            numbers: list[Ints] = [ONE]
             sizes: tuple[Ints, ...] = (ints(self.space.sizes[rank]),)
         else:
             numbers, sizes = list(steps[start].counts), steps[start].sizes

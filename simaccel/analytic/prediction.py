@@ -6,7 +6,7 @@ Counts (MACs, passes, bytes by tensor and level) equal the machine's; no run is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.analytic.core_totals import core_totals
@@ -142,8 +142,7 @@ def predict(
     streams = (exchange.streamed.stream for exchange in exchanges if exchange.streamed is not None)
     for stream in (*tile_streams(workload, mapping), *streams):
         streamed.setdefault(stream.reader, set()).add(stream.tensor)
-    for known in _place_groups(workload, mapping, accelerator):
-        group = replace(known, streamed=frozenset(streamed.get(known.group.name, ())))
+    for group in _place_groups(workload, mapping, accelerator, streamed):
         works = [
             work
             for exchange in exchanges
@@ -154,22 +153,18 @@ def predict(
         placed += [*ahead, group, *(work for work in works if not work.exchange.is_ahead)]
     overlap, kernels = accelerator.compiler.overlap, _kernels(placed)
     is_one = len(placed) == 1 and placed[0].times == 1
-    groups = tuple(
-        _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part, parts or {})
-        for part in placed
-    )
-    shared = [len(kernel) > 1 or (overlap and not is_one) for kernel in kernels for _ in kernel]
-    groups = tuple(
-        replace(group, overlaps=bool(is_shared))
-        for group, is_shared in zip(groups, shared, strict=True)
-    )
+    predictions: list[GroupPrediction] = []
+    for kernel in kernels:
+        overlaps = len(kernel) > 1 or (bool(overlap) and not is_one)
+        predictions += [_predict_part(part, parts or {}, overlaps=overlaps) for part in kernel]
+    groups = tuple(predictions)
     if is_one:
         return Prediction(groups, groups[0].bound_terms)
     if overlap:
         return Prediction(groups, _bound_together(placed))
     if all(part.place is None for part in placed):
         return Prediction(groups, dict(_add_terms(map(_bound_of_kernel, kernels))))
-    path = one_after_the_other([(part, _bound_of(part)) for part in placed])
+    path = one_after_the_other([(part, Counter(_bound_of(part))) for part in placed])
     return Prediction(groups, _longer(path, _busiest(placed)))
 
 
@@ -185,14 +180,14 @@ def _kernels(placed: Sequence[PlacedGroup | LinkWork]) -> list[list[PlacedGroup 
     return kernels
 
 
-def _bound_of_kernel(kernel: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
+def _bound_of_kernel(kernel: Sequence[PlacedGroup | LinkWork]) -> Terms:
     """Return the lower bound of a kernel over all its repetitions, by term."""
     first, *others = kernel
     terms = _bound_of(first)
     if others:
-        terms = Counter(start=terms["start"])
-        terms += _bound_together([replace(part, times=1) for part in kernel])
-    return Counter({name: n * first.times for name, n in terms.items()})
+        together = _bound_together([replace(part, times=1) for part in kernel])
+        terms = Counter(start=terms.get("start", 0)) + together
+    return {name: n * first.times for name, n in terms.items()}
 
 
 def _bound_together(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
@@ -215,9 +210,15 @@ def _busiest(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
 
 
 def _place_groups(
-    workload: Workload, mapping: MappingTree, accelerator: Accelerator
+    workload: Workload,
+    mapping: MappingTree,
+    accelerator: Accelerator,
+    streamed: Mapping[str, Collection[str]],
 ) -> Iterator[PlacedGroup]:
-    """Yield each group, evaluated with the keeps around it that live while it runs."""
+    """Yield each group, evaluated with the keeps around it that live while it runs.
+
+    ``streamed``: by group, the tensors that others hand to it tile by tile.
+    """
     for part in mapping.body:
         lives = lifetimes(workload, part) if isinstance(part, ResidentScope) else ()
         for at, group in enumerate(part.groups):
@@ -225,10 +226,15 @@ def _place_groups(
             bits = {life.keep.tensor: life.bits for life in living}
             cores = core_totals(workload, accelerator, group, part.keeps, bits)
             kept, times = sum(life.n_bytes for life in living), workload.times(group.operators[0])
-            yield PlacedGroup(workload, group, part.keeps, cores, kept, times)
+            handed = frozenset(streamed.get(group.name, ()))
+            yield PlacedGroup(workload, group, part.keeps, cores, kept, times, handed)
 
 
-def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
+def _predict_part(
+    placed: PlacedGroup | LinkWork, parts: Mapping[str, str], *, overlaps: bool
+) -> GroupPrediction:
+    if isinstance(placed, LinkWork):
+        return _predict_exchange(placed, overlaps=overlaps)
     sums, times = placed.sums, placed.times
     terms = _bound_of(placed)
     moved = {level: int(n) for level, n in sums.moved.items()}
@@ -243,18 +249,19 @@ def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPredic
         buffer_bytes=int(sums.buffer_bytes()) + placed.kept_bytes,
         resources={name: n * times for name, n in sums.resources.items()},
         energy_pj={level: n * times for level, n in sums.energy_pj.items()},
+        overlaps=overlaps,
     )
 
 
-def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
+def _bound_of(part: PlacedGroup | LinkWork) -> Terms:
     """Return the lower bound of one run of a group alone, by term; a joined one has no start."""
     if isinstance(part, LinkWork):
-        return Counter(part.path)
+        return part.path
     terms = part.sums.bound_terms
-    return Counter({name: n for name, n in terms.items() if name != "start" or not is_joined(part)})
+    return {name: n for name, n in terms.items() if name != "start"} if is_joined(part) else terms
 
 
-def _predict_exchange(work: LinkWork) -> GroupPrediction:
+def _predict_exchange(work: LinkWork, *, overlaps: bool) -> GroupPrediction:
     moved = {level: n * work.times for level, n in work.moved.items()}
     energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
     return GroupPrediction(
@@ -266,6 +273,7 @@ def _predict_exchange(work: LinkWork) -> GroupPrediction:
         buffer_bytes=work.buffer_bytes,
         resources={name: n * work.times for name, n in work.resources.items()},
         energy_pj={level: float(n) for level, n in energy.items()},
+        overlaps=overlaps,
     )
 
 

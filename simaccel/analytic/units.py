@@ -21,7 +21,7 @@ from simaccel.analytic.array import (
     select_figures,
 )
 from simaccel.analytic.counting.transfers import Cost
-from simaccel.analytic.family import Ints, TreePath, identity, ints
+from simaccel.analytic.family import ONE, Ints, TreePath, identity, ints
 from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known, find_single
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.widths import BitWidths
@@ -53,7 +53,7 @@ class UnitCosts(BitWidths):
     def rows(self, op: BoundOperator, sizes: dict[str, Ints]) -> Ints:
         """Return the number of rows (whole axes) in a block of a vector operator."""
         axis = self.family.space.axes.get(op.name)
-        return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ints(1))
+        return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ONE)
 
     def vector_bytes(
         self, path: TreePath, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]
@@ -66,7 +66,7 @@ class UnitCosts(BitWidths):
 
     def sfu_cycles(self, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]) -> Ints:
         """Return the cycles of the SFU for a block of a step."""
-        elements = math.prod((sizes[rank] for rank in op.ranks), start=ints(1))
+        elements = math.prod((sizes[rank] for rank in op.ranks), start=ONE)
         return ints(self.accelerator.sfu.cycles(self.cost(step), elements, self.rows(op, sizes)))
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
@@ -76,7 +76,7 @@ class UnitCosts(BitWidths):
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
 
         def elements(sizes: dict[str, Ints]) -> Ints:
-            return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+            return math.prod((sizes[rank] for rank in ranks), start=ONE)
 
         return {
             SFU: lambda s: ints(accelerator.sfu.cycles(work, elements(s), elements(s))),
@@ -169,4 +169,4 @@ class UnitCosts(BitWidths):
 
 def _n_bytes(view: TensorView, width: int, sizes: dict[str, Ints]) -> Ints:
     """Return the bytes of a block of a tensor with elements of ``width`` bits."""
-    return in_bytes(math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1)), width)
+    return in_bytes(math.prod((extent(dim, sizes) for dim in view.terms), start=ONE), width)

@@ -13,6 +13,7 @@ import numpy as np
 from simaccel.analytic.counting.transfers import TileTransfer
 from simaccel.analytic.family import (
     FALSE,
+    ONE,
     TRUE,
     Bools,
     Family,
@@ -175,24 +176,29 @@ class TileCounter:
         elif tile.place == BUFFER:
             width = self.widths.width(name)
         if any_true(times):
-            inner = self._inward_bytes(inside, maker, width) * (on * times)
+            arriving = self._inward_bytes(inside, maker, width)
+            inner = arriving * (on * times)
             for source in tile.sources:
                 transfer = self._transfer(
                     tile.cuts, tile.view, tile.at, source.at, tile.remade_by, anew=anew
                 )
-                outer = self._inward_bytes(transfer, maker, width) * (source.served * times)
+                is_same = transfer is inside  # no fan-out is between them
+                outer = arriving if is_same else self._inward_bytes(transfer, maker, width)
+                outer = outer * (source.served * times)
                 self._move_down(tile, source.level, outer, inner * source.served)
             self.counts.move(f"{tile.place}_write", tile.view.name, inner)
         for view in stored:
             width = view.bits if tile.place == BUFFER else tile_width
+            leaving, _ = inside.sums(width)
             for source in tile.sources:
                 transfer = self._transfer(tile.cuts, tile.view, tile.at, source.at, tile.remade_by)
-                outer = transfer.sums(width)[0] * source.served
+                outer = leaving if transfer is inside else transfer.sums(width)[0]
+                outer = outer * source.served
                 self._move(source.level, "write", view.name, outer)
                 if tile.place != BUFFER:
                     self.counts.move("noc_collection", view.name, outer)
-            self.counts.move(f"{tile.place}_read", view.name, inside.sums(width)[0] * on)
-        self._hold(tile, inside, last, stored, has_own_axis)
+            self.counts.move(f"{tile.place}_read", view.name, leaving * on)
+        self._hold(tile, inside, last, stored, has_own_axis, tile_width)
 
     @staticmethod
     def _inward_bytes(transfer: TileTransfer, maker: str | None, bits: int) -> Ints:
@@ -234,12 +240,12 @@ class TileCounter:
         last: Ints | None,
         stored: list[TensorView],
         has_own_axis: Bools,
+        width: int,
     ) -> None:
         """Reserve a tile's slots; ``last``: the position of the loop that reduces into its sums."""
         name, on = tile.kept.tensor, tile.kept.slots > 0
-        width = self.widths.tile_width(name, tile.view)
         sizes = tile.cuts.full[tile.at]
-        elements = math.prod((extent(dim, sizes) for dim in inside.dims), start=ints(1))
+        elements = math.prod((extent(dim, sizes) for dim in inside.dims), start=ONE)
         n_bytes = on * in_bytes(elements, width)
         slots = tile.kept.slots
         if any_true(slots > 1):
@@ -307,7 +313,7 @@ def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
     }
     ranks = tuple(rank for rank in sizes if rank not in laned)
     places = tuple(ints(at) for at in range(len(ranks)))
-    return TreePath((*path.entries, FamilyLoops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
+    return TreePath((*path.entries, FamilyLoops(ranks, (ONE,) * len(ranks), places)), path.leaf)
 
 
 def _movers(path: TreePath, inside: TileTransfer) -> Iterator[int]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simaccel.analytic.family import (
+    ONE,
+    ZERO,
     Bools,
     FamilyLoops,
     Ints,
@@ -60,7 +62,7 @@ class TileTransfer:
     """Whether each iteration of the loops outside loads it again, even if it doesn't move."""
     _known: dict[str, list[Box]] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def dims(self) -> tuple[Terms, ...]:
         """The tensor's dimensions as sums of ranks that loops cut."""
         return expand_view(self.cuts.space, self.view)
@@ -117,7 +119,7 @@ class TileTransfer:
     @cached_property
     def repeats(self) -> Ints:
         """Transfers of each element: the product over the ranks that the tensor lacks."""
-        return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
+        return math.prod((self._repeats(rank) for rank in self.others), start=ONE)
 
     def first_repeats(self) -> Ints:
         """Return the number of instances that receive each element a first time."""
@@ -131,17 +133,17 @@ class TileTransfer:
             else piece_count(self.cuts.pieces(rank, self.child, counts))
             for rank in self.others
         )
-        return math.prod(each, start=ints(1))
+        return math.prod(each, start=ONE)
 
     @cached_property
     def volume(self) -> Ints:
         """The sum of the volumes of all distinct tiles, with overlaps counted each time."""
-        return math.prod((self._volume(dim) for dim in self.dims), start=ints(1))
+        return math.prod((self._volume(dim) for dim in self.dims), start=ONE)
 
     @cached_property
     def odd(self) -> Ints:
         """The number of distinct tiles with an odd number of elements (all their sides are odd)."""
-        return math.prod((self._odd(dim) for dim in self.dims), start=ints(1))
+        return math.prod((self._odd(dim) for dim in self.dims), start=ONE)
 
     def sums(self, bits: int) -> tuple[Ints, Ints]:
         """Return the bytes of an output that move outwards: in all, and of first residencies.
@@ -166,11 +168,11 @@ class TileTransfer:
 
     def _over_dims(self, kept: Callable[[Terms], Ints], side: Callable[[Terms], Ints]) -> Ints:
         """Return the sum of ``kept`` over the dimensions along which windows may slide."""
-        total = ints(0)
+        total = ZERO
         sides = [side(dim) for dim in self.dims]
         for at, dim in enumerate(self.dims):
             if len(dim) > 1 and self.child != len(self.cuts.entries):
-                rest = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
+                rest = math.prod(sides[:at] + sides[at + 1 :], start=ONE)
                 total = total + kept(dim) * rest
         return total
 
@@ -183,7 +185,7 @@ class TileTransfer:
 
     def _odd(self, dim: Terms) -> Ints:
         """Return the number of combinations of pieces with an odd extent along a dimension."""
-        total = ints(0)
+        total = ZERO
         for weight, sizes in _combinations({rank: self._boxes(rank) for rank, _ in dim}):
             total = total + weight * (extent(dim, sizes) % 2)
         return total
@@ -205,7 +207,7 @@ class TileTransfer:
 
     def _kept_overlap(self, dim: Terms) -> Ints:
         """Return the total overlap of sliding windows with their predecessors."""
-        total = ints(0)
+        total = ZERO
         for slide in self._slides(dim):
             others = [(self._boxes(one), c) for one, c in dim if one != slide.rank]
             for n, _, skip in slide.moved:
@@ -214,7 +216,7 @@ class TileTransfer:
 
     def _kept_odd(self, dim: Terms) -> Ints:
         """Return how many fewer windows have an odd extent along a dimension as they slide."""
-        total = ints(0)
+        total = ZERO
         for slide in self._slides(dim):
             boxes = {term: self._boxes(term) for term, _ in dim if term != slide.rank}
             for (weight, sizes), (n, size, skip) in itertools.product(
@@ -282,7 +284,7 @@ class _Slide:
 def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str, Ints]]]:
     """Yield all combinations of pieces of ranks, as (number, sizes)."""
     for one in itertools.product(*boxes.values()):
-        weight = math.prod((n for n, _ in one), start=ints(1))
+        weight = math.prod((n for n, _ in one), start=ONE)
         yield weight, {rank: size for rank, (_, size) in zip(boxes, one, strict=True)}
 
 
@@ -290,16 +292,16 @@ def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
     """Return ``new`` boxes for the candidates ``where``, else ``old`` ones."""
     if all_true(where):
         return new
-    nothing = (ints(0), ints(0))
+    nothing = (ZERO, ZERO)
     pairs = itertools.zip_longest(new, old, fillvalue=nothing)
     return [(choose(where, n, m), choose(where, s, t)) for (n, s), (m, t) in pairs]
 
 
 def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
     """Return the overlap of windows with their predecessors, over pieces of the other ranks."""
-    total = ints(0)
+    total = ZERO
     for combination in itertools.product(*(boxes for boxes, _ in others)):
-        reach, weight = 1 - skip, ints(1)
+        reach, weight = 1 - skip, ONE
         for (count, size), (_, c) in zip(combination, others, strict=True):
             reach = reach + c * (size - 1)
             weight = weight * count
@@ -317,7 +319,7 @@ def over_pieces(
 
     Loops over other ranks repeat the blocks. Of ranks in ``first`` only the first piece counts.
     """
-    total = ints(0)
+    total = ZERO
     for count, sizes in blocks_of(cuts, ranks, first):
         total = total + count * cost(sizes)
     return ints(total)
@@ -347,7 +349,7 @@ def _find_blocks(
 ) -> Iterator[tuple[Ints, dict[str, Ints]]]:
     plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
     needed = dict.fromkeys(needed_rank for terms in plain.values() for needed_rank, _ in terms)
-    repeats = ints(1)
+    repeats = ONE
     boxes: dict[str, list[Box]] = {}
     for rank in cuts.space.sizes:
         pieces = cuts.pieces(rank, upto, (lambda _: False) if rank in first else None)
@@ -369,7 +371,7 @@ def _find_blocks(
 def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
     """Return the elements of all blocks of the leaf, over its ``ranks``."""
     if cuts.space.derived.keys() & set(ranks):
-        return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ints(1)))
+        return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ONE))
     upto = len(cuts.entries)
     return math.prod(
         (
@@ -378,5 +380,5 @@ def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
             else piece_count(cuts.pieces(rank, upto))
             for rank in cuts.space.sizes
         ),
-        start=ints(1),
+        start=ONE,
     )

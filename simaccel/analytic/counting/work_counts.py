@@ -21,6 +21,8 @@ from simaccel.analytic.array import (
 from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import (
+    ONE,
+    ZERO,
     Family,
     FamilyLoops,
     Ints,
@@ -89,7 +91,7 @@ class WorkCounter:
 
     def _vector(self, path: TreePath, cuts: PathCuts, op: BoundOperator, vector: Vector) -> None:
         axis, steps = self.family.space.cut_axis(op.name), VECTORS[vector.kind].steps
-        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ONE
         if not any_true(pieces > 1):
             self._pass(path, cuts, op, steps["whole"])
         elif any_true(own_axis(self.family, path, cuts, len(path.entries))):
@@ -116,7 +118,7 @@ class WorkCounter:
             cycles = count * self.units.sfu_cycles(op, step, sizes)
             self.found.work(SFU, cycles)
             self.found.add_serial_cycles(op.name, cycles)
-            read = self.accelerator.read_rate.cycles(sum(reads, start=ints(0)))
+            read = self.accelerator.read_rate.cycles(sum(reads, start=ZERO))
             self.found.work("buffer_read", count * ints(read))
             write = self.accelerator.write_rate.cycles(written)
             self.found.work("buffer_write", count * ints(write))
@@ -196,7 +198,7 @@ class WorkCounter:
             counts = stack([count for count, _ in every], ndim)
             sizes = {rank: stack([block[rank] for _, block in every], ndim) for rank in every[0][1]}
             sums = ((counts * folded.figures).sum(axis=1) for folded in fold(sizes))
-            yield ints(1), list(map(FoldFigures, sums))
+            yield ONE, list(map(FoldFigures, sums))
 
     def _hold_sums(
         self, path: TreePath, cuts: PathCuts, op: BoundOperator, count: Ints, shape: Shape
@@ -207,7 +209,7 @@ class WorkCounter:
         need = partial(need, diagonal=path.leaf.diagonal)
         which = self.units.stationarity_index(path)
         held = select(which, by_stationarity(which, need))
-        self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
+        self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ONE)
 
     def _steps(self, cuts: PathCuts, op: BoundOperator, pace: int) -> None:
         """Count the cycles of PEs with memories; a part takes as long as its first PE."""
@@ -221,7 +223,7 @@ class WorkCounter:
                 for e in cuts.entries
             )
             each = rank in op.ranks and not laned
-            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
+            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ZERO))
         self.found.work(ARRAY, steps)
         self.found.add_serial_cycles(op.name, steps)
 
@@ -230,7 +232,7 @@ def serial_cycles(units: UnitCosts, path: TreePath, cuts: PathCuts) -> Ints:
     """Return the cycles of an operator's blocks, one after the other, under these cuts."""
     op, counts = units.family.space.bound_operator(path.leaf.operator), FamilyCounts()
     if next(blocks_of(cuts, op.ranks), None) is None:
-        return ints(0)
+        return ZERO
     WorkCounter(units.family, units.accelerator, units, counts).leaf(path, cuts, op)
     return counts.chains[op.name]
 
@@ -256,7 +258,7 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
     """Return the elements of a block with these ``ranks``."""
-    return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+    return math.prod((sizes[rank] for rank in ranks), start=ONE)
 
 
 def count(units: UnitCosts) -> FamilyCounts:
