@@ -169,6 +169,8 @@ class IterationSpace:
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes with those of derived ranks, halo included, computed from the others."""
+        if not self.derived:
+            return dict(sizes)
         found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
         spans = {
             rank: 1 + sum(c * (found[one] - 1) for one, c in terms)

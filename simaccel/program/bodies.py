@@ -254,15 +254,15 @@ class GroupTiles:
 
     def _transfer_traffic(self, held: TilePlacement, state: BodyState) -> TransferTraffic | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
-        view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
             slide = SlidingWindow(held.slides, held.step)
+        if held.place == BUFFER and slide is None:
+            return None
+        view, sizes = self.space.plain(held.view), self._sizes(held, state)
         if held.place == STREAM:
             return self._division(held).accesses(view, sizes, view.bits)
         if held.place != BUFFER:
             return self._division(held).spread(view, sizes, view.bits, slide)
-        if slide is None:
-            return None
         n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, view.bits, slide)
         return TransferTraffic(n, n)

@@ -124,8 +124,14 @@ def lower_group(
         made = outline(space, group, around)
         lowering = _Lowering(space, made, tuple(tiles), GroupTiles(space))
         declared, body, _ = lowering.body(made.top, BodyState(tuple(space.sizes.items())))
-    operator = Operator(name=group.name, body=body, tiles=declared, cores=group.place)
-    return replace(operator, derived=tuple(space.derived.items()), joined=group.joined)
+    return Operator(
+        name=group.name,
+        body=body,
+        tiles=declared,
+        cores=group.place,
+        derived=tuple(space.derived.items()),
+        joined=group.joined,
+    )
 
 
 def _core_loops(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,7 +63,8 @@ class _Path:
     """Sizes of a full piece outside of the first spread, by rank; None before it."""
 
     def copy(self) -> _Path:
-        return _Path(*map(copy, vars(self).values()))
+        sizes = dict(self.full), dict(self.all_sizes), dict(self.box)
+        return _Path([*self.bodies], *sizes, [*self.keeps], [*self.spreads], self.spread_from)
 
 
 def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) -> Outline:
