@@ -211,7 +211,7 @@ def parse_node(text: str) -> tuple[Node, ...]:
         raise LineError(text, f"a node; {suggest(kind, _SHAPES)}")
     words.allowed = _SHAPES[kind]
     if kind == "keep":
-        return parse_keeps(text)
+        return _keeps(words)
     node: Node
     if kind == "loop":
         node = Loop(words.name(), words.number())
@@ -267,6 +267,10 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
     """
     words = LineReader(text, _SHAPES["keep"])
     words.need("keep")
+    return _keeps(words)
+
+
+def _keeps(words: LineReader) -> tuple[Keep, ...]:
     keeps = [_keep(words)]
     while words.take_word(","):
         keeps.append(_keep(words))

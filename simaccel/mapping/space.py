@@ -169,14 +169,10 @@ class IterationSpace:
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes with those of derived ranks, halo included, computed from the others."""
-        if not self.derived:
-            return dict(sizes)
         found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
-        spans = {
-            rank: 1 + sum(c * (found[one] - 1) for one, c in terms)
-            for rank, terms in self.derived.items()
-        }
-        return found | spans
+        for rank, terms in self.derived.items():
+            found[rank] = 1 + sum(c * (found[one] - 1) for one, c in terms)
+        return found
 
 
 _MOST_SPACES: Final = 2048
