@@ -109,7 +109,7 @@ class BlockFills:
             return ZERO
         every, tile = self._sizes, self.units.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
-        parts = (at for at, one in path.cutting if not isinstance(one, FamilyLoops))
+        parts = (at for at, entry in path.cutting if not isinstance(entry, FamilyLoops))
         whole = next(parts, len(path.entries))  # the last of what parts keep is not in one piece
         for at, entry in path.kept.get(tile, ()):
             if at < whole and is_kept(entry):

@@ -143,9 +143,9 @@ class PathCuts:
         """
         self.space = space
         self.entries, self.cutting = path.entries, path.cutting
-        self.tiles = [(at, rank, tile) for at, one in path.cutting for rank, tile in tiles(one)]
+        self.tiles = [(at, rank, tile) for at, cut in path.cutting for rank, tile in tiles(cut)]
         """The ranks that entries cut, by the entries' numbers, with the size of their pieces."""
-        self.parts = [(at, one.rank) for at, one in path.cutting if isinstance(one, FamilyCut)]
+        self.parts = [(at, cut.rank) for at, cut in path.cutting if isinstance(cut, FamilyCut)]
         """The entries that are parts of a rank, with this rank."""
         self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}

@@ -151,7 +151,7 @@ class TileCounter:
         anew: bool = False,
     ) -> TileTransfer:
         """Return the transfer from entry ``outside`` to entry ``child``, cached."""
-        fans = (n for n, one in cuts.cutting if outside < n < child and isinstance(one, Spread))
+        fans = (at for at, cut in cuts.cutting if outside < at < child and isinstance(cut, Spread))
         shared = next(fans, child)
         key = (id(cuts), id(view), child, shared, remade_by, anew)
         if key not in self.transfers:
