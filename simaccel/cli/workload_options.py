@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.choices import EXPERTS_AXIS, GROUPED
 from simaccel.cli.faults import fault
-from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.errors import Fault, InputError, suggest
 
 if TYPE_CHECKING:
     from simaccel.importers.onnx_files import ImportedWorkload
@@ -93,12 +93,11 @@ class WorkloadOptions:
 
         def make_workload() -> Made:
             from simaccel.workload.building import require_taken
+            from simaccel.workload.files import require_unsaid
 
             sizes = self._sizes()
             require_taken(self.name, "transformer", sizes)
-            allowed = f"nothing with {self.name}; the file sets it"
-            repeated = [name for name in sizes if name in document]
-            require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
+            require_unsaid(document, sizes, self.name)
             if "phase" in document:
                 allowed = "nothing in a file of which tokens are generated, which has both phases"
                 raise InputError([Fault(self.name, "phase", document["phase"], allowed)])

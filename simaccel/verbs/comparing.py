@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.dataflows import COMPARED
-from simaccel.errors import Fault, InputError, gather, name_arguments, suggest
+from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.presets import Settings
 from simaccel.importers.scalesim.topology import load_estimates
@@ -22,7 +22,7 @@ from simaccel.report.figures.sweep import SlopeSeries
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title, number_words, phase_words, workload_title
 from simaccel.report.units import count_text
-from simaccel.schedulers import Options
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.search.effort import STRATEGIES, Objective
 from simaccel.study.points import (
     ACCELERATOR,
@@ -293,4 +293,11 @@ def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
 def _dataflows(given: Sequence[str] | str | None, accelerator: Accelerator) -> Sequence[str]:
     if given is None:
         return COMPARED if isinstance(accelerator.array, ArraySpec) else STRATEGIES
-    return [given] if isinstance(given, str) else given
+    names = [given] if isinstance(given, str) else given
+    known = (*DATAFLOWS, *MAPSPACES)
+    require_none(
+        Fault("compare", "dataflows", name, suggest(name, known))
+        for name in names
+        if name not in known
+    )
+    return names

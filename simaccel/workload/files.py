@@ -158,16 +158,19 @@ def load_document(
     """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     require_none(faults)
+    read = parse or parse_workload
+    if "kind" not in document:  # which is said first, unless the document is of another form
+        read(document, str(path))
     is_transformer = document.get("kind") == "transformer"
     require_taken(str(path), "config" if is_transformer else "document", sizes)
     document = _name_expert_count(document, str(path))
-    _require_unsaid(document, sizes, path)
+    require_unsaid(document, sizes, path)
     document |= sizes
-    parsed = (parse or parse_workload)(document, str(path))
+    parsed = read(document, str(path))
     if parsed.parameters["kind"] != "einsums":
         widths = bytes_document(bytes_per_element, bytes_by_tensor)
         said = {name: value for name, value in widths.items() if value}
-        _require_unsaid(document, said, path)
+        require_unsaid(document, said, path)
         return parse_workload({**document, **said}, str(path)) if said else parsed
     widths_of = dict(bytes_by_tensor or {})
     if bytes_per_element is not None:
@@ -198,15 +201,26 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
     return _transformer_of(form.model_validate(without)), run
 
 
-def _require_unsaid(
+def require_unsaid(
     document: Mapping[Any, Any], given: Mapping[str, object], path: str | Path
 ) -> None:
-    """Refuse sizes that the file sets, too."""
+    """Refuse sizes that a file sets, too.
+
+    Raises:
+        InputError: names each, with what the file says.
+
+    """
     require_none(
-        Fault("workload", name, value, f"nothing with {path}; the file sets it")
+        Fault("workload", name, value, f"nothing with {path}; it says {_entry(name, document)}")
         for name, value in given.items()
         if name in document
     )
+
+
+def _entry(name: str, document: Mapping[Any, Any]) -> str:
+    """Return a short entry as the file has it, of others the name."""
+    value = document[name]
+    return f"{name}: {value}" if isinstance(value, str | int | float) else f"{name} itself"
 
 
 def _size_elements(workload: Workload, widths_of: Mapping[str, int], source: str) -> Workload:

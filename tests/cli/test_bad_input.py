@@ -61,7 +61,7 @@ def test_a_workload_file_is_refused(cli: Call, tmp_path: Path) -> None:
         *("command line: --seq-len", "command line: --batch")
     ]
     (element,) = cli.messages(f"run --hw toy --workload {file} --set bytes-per-element=1")
-    assert "the file sets it" in element
+    assert "it says bytes_per_element: 2" in element
 
 
 def _map(cli: Call, tmp_path: Path, options: str = GEMM) -> Path:

@@ -65,7 +65,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     said.write_text(_OWN + "phase: decode\nkv_len: 8\nbatch: 2\n")
     assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
     refused = cli(f"workload show {said} --batch 3")
-    assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
+    assert f"--batch: got 3; allowed: nothing with {said}; it says batch: 2" in refused.stderr
     run = f"generate --hw toy --workload {path} --dataflow naive-m --tokens 2 --prompt 4 --quiet"
     message = cli.refused(run.replace(str(path), str(said)))
     assert f"{said}: phase: got 'decode'; allowed: nothing in a file of which tokens" in message
@@ -89,7 +89,13 @@ def test_how_tokens_of_a_file_with_experts_are_spread(cli: Call, tmp_path: Path)
     path.write_text(named)
     assert "x in 4" in cli.printed(f"run {pod} --workload {path} --batch 3")
     refused = cli.refused(f"run --hw tpu_v5e --workload {path} --set experts=uniform")
-    assert f"experts: got 'uniform'; allowed: nothing with {path}; the file sets it" in refused
+    assert (
+        f"experts: got 'uniform'; allowed: nothing with {path}; it says experts: grouped:4"
+        in refused
+    )
+    path.write_text("model: gpt2\nphase: decode\n")  # and no kind
+    refused = cli.refused(f"run --hw tpu_v5e --workload {path} --phase prefill")
+    assert f"{path}: kind: got nothing; allowed: one of attention" in refused
 
 
 def test_expert_parallelism_without_experts_is_refused_by_its_own_name(cli: Call) -> None:

@@ -359,6 +359,14 @@ def test_what_does_not_run_is_a_row_that_says_why() -> None:
     assert "the buffer has 64 B" in compared._repr_html_()
 
 
+def test_an_unknown_dataflow_is_refused_before_anything_runs() -> None:
+    """As the command refuses it; with what is near, if anything is."""
+    with pytest.raises(InputError) as refused:
+        compare(GEMM, "toy", ["naive", "flax", "fooo"])
+    assert [fault.value for fault in refused.value.faults] == ["flax", "fooo"]
+    assert str(refused.value).startswith("compare: dataflows: got 'flax'; did you mean 'flex'?")
+
+
 def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_path: Path) -> None:
     before = dict(mpl.rcParams)
     plot = result.plot()
