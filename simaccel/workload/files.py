@@ -202,7 +202,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
 
 
 def require_unsaid(
-    document: Mapping[Any, Any], given: Mapping[str, object], path: str | Path
+    document: Mapping[Any, Any], sizes: Mapping[str, object], path: str | Path
 ) -> None:
     """Refuse sizes that a file sets, too.
 
@@ -212,7 +212,7 @@ def require_unsaid(
     """
     require_none(
         Fault("workload", name, value, f"nothing with {path}; it says {_entry(name, document)}")
-        for name, value in given.items()
+        for name, value in sizes.items()
         if name in document
     )
 
