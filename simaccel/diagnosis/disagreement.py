@@ -1,11 +1,11 @@
-"""Differences between machine, prediction, bound and directives, each with its assumption."""
+"""Differences between machine, prediction, bound and directives, each with its reason."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
 
 from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction
@@ -15,19 +15,17 @@ from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
 from simaccel.mapping.view import TensorView
 from simaccel.papers.maestro.analysis.runtime import OperatorTime
-from simaccel.run.limits import computing_unit, waiting_by_cause
-from simaccel.units import cause_text
+from simaccel.run.limits import waiting_by_cause
 
 TOLERANCE: Final = 0.02
 """Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""
-_DIRECTIVES: Final = (
-    "the directives charge the first fill at each invocation of a cluster, overlap everything else "
-    "without limits of slots and know no DRAM latency; the machine's tiles stay where they are"
-)
-_LOOPS: Final = (
-    "the directives multiply pieces of the loops outside of a tile by what it leaves; what stays "
-    "from elsewhere, or is padded, they don't see"
-)
+Reason = Literal["waits", "overlap", "mistake", "description", "tree", "loops", "floor"]
+"""Why two figures may differ: waits that the bound hasn't, or groups that overlap; a mistake, as
+both count alike; cycles of a description's directives, or of those of a tree; bytes by their loops;
+bytes of the best tiles, whatever the loops.
+"""
+NECESSARY: Final = "necessary"
+"""The share of the repeated loads that no order of loops avoids."""
 
 
 Part = tuple[OperatorRun, Group, IterationSpace]
@@ -62,16 +60,28 @@ class DirectiveRuntime:
 
 
 @dataclass(frozen=True)
-class AssumptionShare:
-    """An assumption's share of a difference (other - machine), in the unit of that."""
+class RepeatedCrossing:
+    """A tensor that crosses ``times`` its size, for each piece (rank, tile) of some loops."""
 
-    assumption: str
+    tensor: str
+    times: Fraction
+    pieces: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class AssumptionShare:
+    """An assumption's share of a difference (other - machine), in the unit of that.
+
+    ``assumption``: a wait's cause, what a run was freed of, ``NECESSARY``, or a crossing.
+    """
+
+    assumption: str | RepeatedCrossing
     amount: int
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two figures of one quantity, in ``unit`` ("cycles" or "bytes"), and why they may differ.
+    """Two figures of one quantity, in ``unit`` ("cycles" or "bytes"), and the reason.
 
     ``other`` is the figure of ``analysis`` for ``what``, ``machine`` that of the machine.
     ``shares``: of the difference by assumption, where they have been measured.
@@ -82,7 +92,7 @@ class Disagreement:
     unit: str
     machine: int
     other: int
-    assumption: str
+    reason: Reason
     shares: tuple[AssumptionShare, ...] = ()
 
     @property
@@ -100,33 +110,30 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     """Yield the cycles of a group beyond its bound, and counts that differ from the prediction."""
     bound = predicted.bound_cycles
     by_cause = waiting_by_cause(run, predicted.bound_terms)
-    terms = ", ".join(f"{name} {n:,}" for name, n in predicted.bound_terms.items())
-    assumed = f"no wait beside the bound's own terms: {terms}"
-    if bound > run.cycles:
-        assumed = "the bound is of the group alone; here it overlaps others"
-    disagreements = _cycles("bound", "cycles", run.cycles, bound, assumed)
-    shares = tuple(AssumptionShare(cause_text(cause), -n) for cause, n in by_cause.items())
-    yield from (replace(disagreement, shares=shares) for disagreement in disagreements)
-    mistake = "none: both count the same loops, so this is an error in simaccel"
+    if _differ(run.cycles, bound):
+        shares = tuple(AssumptionShare(cause, -n) for cause, n in by_cause.items())
+        reason: Reason = "overlap" if bound > run.cycles else "waits"
+        yield Disagreement("bound", "cycles", "cycles", run.cycles, bound, reason, shares)
     for key in sorted(run.moved.keys() | predicted.moved.keys()):
         machine, other = run.moved.get(key, 0), predicted.moved.get(key, 0)
         if machine != other:
             what = f"{key[0]} bytes of {key[1]}"
-            yield Disagreement("counts", what, "bytes", machine, other, mistake)
+            yield Disagreement("counts", what, "bytes", machine, other, "mistake")
 
 
 def against_directives(
     run: OperatorRun, runtime: DirectiveRuntime, dram_bytes: Mapping[str, int]
 ) -> Iterator[Disagreement]:
     """Yield differences of a group's runtime and DRAM bytes by tensor from the directives'."""
-    if runtime.cycles is not None:
-        assumed = _state_assumption(run, runtime) if runtime.operators else _DIRECTIVES
-        yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, assumed)
+    if runtime.cycles is not None and _differ(run.cycles, runtime.cycles):
+        figures = run.cycles, runtime.cycles
+        reason: Reason = "tree" if runtime.operators else "description"
+        yield Disagreement("directives", "runtime", "cycles", *figures, reason)
     for tensor, described in dram_bytes.items():
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
         if machine != described:
             what = f"DRAM bytes of {tensor}"
-            yield Disagreement("directives", what, "bytes", machine, described, _LOOPS)
+            yield Disagreement("directives", what, "bytes", machine, described, "loops")
 
 
 def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:
@@ -135,76 +142,37 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    repeated = [crossing for part in parts for crossing in _repeated_crossings(*part)]
-    assumed = "tiles of the best shape for all memory on chip, whatever the loops"
-    if floor.least_bytes == floor.compulsory_bytes:
-        assumed = "that a tensor between two groups crosses once, however little memory there is"
-    texts = "; ".join(text for text, _ in repeated)
-    cause = f"the mapping moves {texts}" if repeated else "no tensor crosses twice"
-    shares = [AssumptionShare(text, -more) for text, more in repeated]
+    shares = [share for part in parts for share in _repeated_crossings(*part)]
     if floor.least_bytes > floor.compulsory_bytes:
-        text = "the repeated loads that the memory on chip makes necessary in any order"
-        shares.append(AssumptionShare(text, floor.least_bytes - floor.compulsory_bytes))
+        shares.append(AssumptionShare(NECESSARY, floor.least_bytes - floor.compulsory_bytes))
     what = f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes"
-    assumed = f"the bound assumes {assumed}; {cause}"
     figures = "bytes", moved, floor.least_bytes
-    yield Disagreement("bound", what, *figures, assumed, tuple(shares))
+    yield Disagreement("bound", what, *figures, "floor", tuple(shares))
 
 
-def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
-    """Return what the directives of a tree assume, and what holds in this run, as text."""
-    if runtime.memory:
-        assumptions = [f"the directives take the bytes of {runtime.memory} at its full rate"]
-    else:
-        transfers = sum(operator.transfers or 0 for operator in runtime.operators)
-        every = sum(operator.cycles or 0 for operator in runtime.operators)
-        share = f"{100 * transfers / max(1, every):.0f}%"
-        assumptions = [
-            f"the directives charge the first fill of each block again ({share} of their cycles)"
-        ]
-    folds = "skew or preload of a fold, no " if runtime.folds else ""
-    assumptions.append(f"hide all else; know no {folds}slots, no DRAM latency")
-    if len(runtime.operators) > 1:
-        assumptions.append("run one operator after the other")
-    return f"{'; '.join(assumptions)} ({_waits(run, computing_unit(run))})"
-
-
-def _cycles(
-    analysis: str, what: str, machine: int, other: int, assumption: str
-) -> Iterator[Disagreement]:
-    if abs(other - machine) > TOLERANCE * machine:
-        yield Disagreement(analysis, what, "cycles", machine, other, assumption)
-
-
-def _waits(run: OperatorRun, unit: str) -> str:
-    """Return the cause for which a unit waits longest, as text."""
-    top = Counter(run.engines[unit].stalls).most_common(1)
-    if not top or not top[0][1]:
-        return f"its {unit} never waits"
-    cause, cycles = top[0]
-    return f"its {unit} waits {cycles:,} cycles for {cause_text(cause)}"
+def _differ(machine: int, other: int) -> bool:
+    """Return whether cycles differ by more than the tolerance."""
+    return abs(other - machine) > TOLERANCE * machine
 
 
 def _repeated_crossings(
     run: OperatorRun, group: Group, space: IterationSpace
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[AssumptionShare]:
     """Yield each tensor that crosses more than once: how often, by which loops, and its bytes."""
     times = space.workload.times(group.operators[0])
-    loops: dict[str, list[str]] = {}
+    loops: dict[str, dict[tuple[str, int], None]] = {}
     sizes: dict[str, int] = {}
     for outside, leaf in paths(group.tree):
         for name, view in space.bound_operator(leaf.operator).uses:
-            known = loops.setdefault(name, [])
+            known = loops.setdefault(name, {})
             sizes[name] = max(sizes.get(name, 0), times * view.n_bytes)
-            for loop in _repeating(space, outside, name, view):
-                text = f"{loop.rank} {loop.tile:,}"
-                known.extend([text] * (text not in known))
+            repeating = _repeating(space, outside, name, view)
+            known |= dict.fromkeys((loop.rank, loop.tile) for loop in repeating)
     for name, pieces in loops.items():
         crossed = sum(run.moved.get((level, name), 0) for level in ("dram_read", "dram_write"))
         if crossed > sizes[name]:
-            often = f"{name} {crossed / sizes[name]:.2f} times"
-            text = f"{often} (for each piece of {' and '.join(pieces)})" if pieces else often
-            yield text, crossed - sizes[name]
+            crossing = RepeatedCrossing(name, Fraction(crossed, sizes[name]), tuple(pieces))
+            yield AssumptionShare(crossing, sizes[name] - crossed)
 
 
 def _repeating(

@@ -7,13 +7,24 @@ from fractions import Fraction
 from html import escape
 from typing import Any, Final
 
-from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
+from simaccel.diagnosis.disagreement import (
+    TOLERANCE,
+    Disagreement,
+    RepeatedCrossing,
+)
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.hardware.memory import dram_bytes
+from simaccel.report.figures.analyses import (
+    draw_analyses,
+    draw_shares,
+    share_name,
+    shared_groups,
+)
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
+from simaccel.units import cause_text
 
 _TOP_CAUSES = 3
 _ON_CHIP = ("buffer read", "write", "NoC in", "out")
@@ -54,7 +65,6 @@ def explanation_html(
     lines: Sequence[str],
 ) -> str:
     """Return the page as one self-contained HTML document: figures, summary, tables."""
-    from simaccel.report.figures.analyses import draw_analyses, draw_shares, shared_groups
     from simaccel.report.figures.style import style, svg_text
 
     with style():
@@ -206,15 +216,61 @@ def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
             "machine": write(each.machine),
             "analysis": write(each.other),
             "difference": f"{'-' * (by < 0)}{write(abs(by))}{share}",
-            "assumption": _shares_text(each),
+            "assumption": _shares_text(group, each),
         }
 
 
-def _shares_text(each: Disagreement) -> str:
+_REASONS: Final = {
+    "overlap": "the bound is of the group alone; here it overlaps others",
+    "mistake": "none: both count the same loops, so this is an error in simaccel",
+    "description": "the directives charge the first fill at each invocation of a cluster, overlap "
+    "everything else without limits of slots and know no DRAM latency; the machine's tiles stay "
+    "where they are",
+    "loops": "the directives multiply pieces of the loops outside of a tile by what it leaves; "
+    "what stays from elsewhere, or is padded, they don't see",
+}
+
+
+def _assumption_text(group: GroupExplanation, each: Disagreement) -> str:
+    """Return the assumption of the analysis that differs from what the machine does."""
+    if each.reason == "waits":
+        terms = (f"{name} {n:,}" for name, n in group.prediction.bound_terms.items())
+        return f"no wait beside the bound's own terms: {', '.join(terms)}"
+    if each.reason == "tree":
+        return _tree_assumption(group)
+    if each.reason != "floor":
+        return _REASONS[each.reason]
+    assumed = "tiles of the best shape for all memory on chip, whatever the loops"
+    if group.floor.least_bytes == group.floor.compulsory_bytes:
+        assumed = "that a tensor between two groups crosses once, however little memory there is"
+    repeated = [one for one in each.shares if isinstance(one.assumption, RepeatedCrossing)]
+    texts = "; ".join(map(share_name, repeated))
+    cause = f"the mapping moves {texts}" if repeated else "no tensor crosses twice"
+    return f"the bound assumes {assumed}; {cause}"
+
+
+def _tree_assumption(group: GroupExplanation) -> str:
+    """Return what the directives of a tree assume, and what its unit waits for in this run."""
+    directives, unit = group.directives, group.unit
+    first = f"the directives take the bytes of {directives.memory} at its full rate"
+    if not directives.memory:
+        transfers = sum(operator.transfers or 0 for operator in directives.operators)
+        every = sum(operator.cycles or 0 for operator in directives.operators)
+        share = f"{100 * transfers / max(1, every):.0f}% of their cycles"
+        first = f"the directives charge the first fill of each block again ({share})"
+    folds = "skew or preload of a fold, no " if directives.folds else ""
+    assumed = [first, f"hide all else; know no {folds}slots, no DRAM latency"]
+    assumed += ["run one operator after the other"] * (len(directives.operators) > 1)
+    cause, cycles = next(iter(group.stalls), ("", 0))
+    waits = f"waits {cycles:,} cycles for {cause_text(cause)}" if cycles else "never waits"
+    return f"{'; '.join(assumed)} (its {unit} {waits})"
+
+
+def _shares_text(group: GroupExplanation, each: Disagreement) -> str:
     """Return the measured shares of a difference, in % of the machine's, or the assumption."""
     if each.unit == "bytes" or not each.shares or not each.machine:
-        return each.assumption
-    parts = [(one.assumption, one.amount / each.machine) for one in each.shares]
+        return _assumption_text(group, each)
+    parts = [(share_name(one), one.amount / each.machine) for one in each.shares]
     known = [f"{text} {_sign_text(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
     return f"{', '.join(known)}; unexplained {_sign_text(each.rest / each.machine)}".lstrip("; ")
 
@@ -255,14 +311,19 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             **vars(group.directives),
             "operators": [vars(each) for each in group.directives.operators],
         },
-        "disagreements": [_disagreement_json(each) for each in group.disagreements],
+        "disagreements": [_disagreement_json(group, each) for each in group.disagreements],
     }
 
 
-def _disagreement_json(each: Disagreement) -> dict[str, Any]:
-    shares = {share.assumption: share.amount for share in each.shares}
-    rest = {"unexplained": each.rest} if shares else {}
-    return {**vars(each), "relative": each.relative, "shares": shares, **rest}
+def _disagreement_json(group: GroupExplanation, each: Disagreement) -> dict[str, Any]:
+    shares = {share_name(share): share.amount for share in each.shares}
+    return {
+        **{name: getattr(each, name) for name in ("analysis", "what", "unit", "machine", "other")},
+        "assumption": _assumption_text(group, each),
+        "shares": shares,
+        "relative": each.relative,
+        **({"unexplained": each.rest} if shares else {}),
+    }
 
 
 def _reuse_json(one: Reuse) -> dict[str, Any]:

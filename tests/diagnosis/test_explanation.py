@@ -14,6 +14,7 @@ from simaccel.diagnosis.attribution import attribute, streaming
 from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
     Disagreement,
+    RepeatedCrossing,
     against_directives,
     against_floor,
     against_prediction,
@@ -98,6 +99,12 @@ def convolution() -> tuple[ExperimentResult, tuple[GroupExplanation, ...]]:
     return result, explain(result, net.layers)
 
 
+def _assumptions(result: ExperimentResult, analysis: str) -> list[str]:
+    """Return what a page says of the differences of an analysis."""
+    (group,) = explanation_json(result, explain(result))["groups"]
+    return [each["assumption"] for each in group["disagreements"] if each["analysis"] == analysis]
+
+
 def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(
     product: ExperimentResult,
 ) -> None:
@@ -107,7 +114,9 @@ def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(
     assert one.dram_bytes - one.floor.least_bytes == 2 * 2 * 3072
     (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
     assert (told.machine, told.other) == (one.dram_bytes, one.floor.least_bytes)
-    assert told.assumption.endswith("the mapping moves B 3.00 times (for each piece of m 40)")
+    assert told.reason == "floor"
+    *_, text = _assumptions(product, "bound")
+    assert text.endswith("the mapping moves B 3.00 times (for each piece of m 40)")
 
 
 def test_reuse_of_a_held_and_of_a_streamed_operand(product: ExperimentResult) -> None:
@@ -174,9 +183,8 @@ def test_a_fused_group_is_told_by_operator_softmax_by_its_passes(fused: Experime
 
 def test_a_fused_group_that_overlaps_is_told_apart_from_one_operator_after_the_other() -> None:
     longer = simulate(attention(SMALL, batch=1, seq_len=16, scope="la"), load_accelerator("toy"))
-    (one,) = explain(longer)
-    (told,) = (each for each in one.disagreements if each.analysis == "directives")
-    assert "run one operator after the other" in told.assumption
+    (text,) = _assumptions(longer, "directives")
+    assert "run one operator after the other" in text
 
 
 def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None:
@@ -184,12 +192,11 @@ def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None
     workload = gemm(m=6, k=4, n=5)
     toy = load_accelerator("toy", ["dram.bandwidth_bytes_per_second=1 GB/s"])
     tree = TREE.replace("    loop m 40\n    loop n 16\n", "").replace(" x2", "")
-    (one,) = explain(simulate(workload, toy, parse_text(tree.format(workload=workload))))
+    result = simulate(workload, toy, parse_text(tree.format(workload=workload)))
+    (one,) = explain(result)
     assert toy.clock_hz == 10**9
     assert (one.directives.cycles, one.directives.memory) == (2 * (24 + 20 + 30), "dram")
-    assert "at its full rate" in next(
-        each.assumption for each in one.disagreements if each.analysis == "directives"
-    )
+    assert "at its full rate" in _assumptions(result, "directives")[0]
 
 
 def test_directives_speak_where_the_mapping_was_written_so(
@@ -200,7 +207,7 @@ def test_directives_speak_where_the_mapping_was_written_so(
     assert (result.run.cycles, one.directives.cycles) == (461_210, 2_308_847)
     told = {each.analysis: each for each in one.disagreements}["directives"]
     assert told.relative == pytest.approx(2_308_847 / 461_210 - 1)
-    assert "first fill" in told.assumption
+    assert told.reason == "description"
     multicast = {each.tensor: each.multicast for each in one.reuse}
     assert multicast["CONV2.I"] == 4
     assert multicast["CONV2.W"] == 1
@@ -344,7 +351,7 @@ def test_html_escapes_and_has_every_row(product: ExperimentResult) -> None:
 
 
 def test_a_relative_difference_needs_something_to_be_relative_to() -> None:
-    kwargs: dict[str, Any] = {"analysis": "v", "what": "w", "unit": "bytes", "assumption": "a"}
+    kwargs: dict[str, Any] = {"analysis": "v", "what": "w", "unit": "bytes", "reason": "loops"}
     assert Disagreement(machine=4, other=1, **kwargs).relative == -0.75
 
 
@@ -368,7 +375,7 @@ def test_bytes_are_shared_out_by_tensor(product: ExperimentResult) -> None:
     (one,) = explain(product)
     (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
     assert [(each.assumption, each.amount) for each in told.shares] == [
-        ("B 3.00 times (for each piece of m 40)", -2 * 2 * 3072)
+        (RepeatedCrossing("B", Fraction(3), (("m", 40),)), -2 * 2 * 3072)
     ]
     assert told.rest == 0
 

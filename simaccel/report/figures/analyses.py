@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from simaccel.diagnosis.disagreement import Disagreement
+from simaccel.diagnosis.disagreement import NECESSARY, AssumptionShare, Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.report.figures.facets import draw_stacks
 from simaccel.report.figures.style import (
@@ -19,6 +19,7 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.results import SMALLEST_SHARE
+from simaccel.units import cause_text
 
 Figures = Sequence[float | None]
 _ROW_INCHES: Final = 0.17
@@ -107,17 +108,29 @@ def shared_groups(explained: Sequence[GroupExplanation]) -> list[Row]:
     ]
 
 
+def share_name(share: AssumptionShare) -> str:
+    """Return the text of an assumption that has a share of a difference."""
+    found = share.assumption
+    if found == NECESSARY:
+        return "the repeated loads that the memory on chip makes necessary in any order"
+    if isinstance(found, str):
+        return cause_text(found)
+    often = f"{found.tensor} {float(found.times):.2f} times"
+    pieces = " and ".join(f"{rank} {tile:,}" for rank, tile in found.pieces)
+    return f"{often} (for each piece of {pieces})" if pieces else often
+
+
 def draw_shares(rows: Sequence[Row]) -> Figure:
     """Draw shares of the differences as bars to both sides of 0. Call it inside ``style()``."""
     kinds = dict.fromkeys(
-        share.assumption
+        share_name(share)
         for _, each in rows
         for share in each.shares
         if abs(share.amount) >= SMALLEST_SHARE * each.machine
     )
     sizes = {name: [_percent(each, (name,)) for _, each in rows] for name in kinds}
     small = [
-        _percent(each, [other.assumption for other in each.shares if other.assumption not in kinds])
+        _percent(each, {share_name(other) for other in each.shares}.difference(kinds))
         for _, each in rows
     ]
     sizes |= {_SMALL: small} if any(small) else {}
@@ -147,4 +160,4 @@ def draw_shares(rows: Sequence[Row]) -> Figure:
 
 def _percent(each: Disagreement, names: Collection[str]) -> float:
     """Return the shares of assumptions, in % of the machine's cycles."""
-    return 100 * sum(one.amount for one in each.shares if one.assumption in names) / each.machine
+    return 100 * sum(one.amount for one in each.shares if share_name(one) in names) / each.machine
