@@ -243,7 +243,7 @@ def _assumption_text(group: GroupExplanation, each: Disagreement) -> str:
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if group.floor.least_bytes == group.floor.compulsory_bytes:
         assumed = "that a tensor between two groups crosses once, however little memory there is"
-    repeated = [one for one in each.shares if isinstance(one.assumption, RepeatedCrossing)]
+    repeated = [share for share in each.shares if isinstance(share.assumption, RepeatedCrossing)]
     texts = "; ".join(map(share_name, repeated))
     cause = f"the mapping moves {texts}" if repeated else "no tensor crosses twice"
     return f"the bound assumes {assumed}; {cause}"
@@ -252,14 +252,14 @@ def _assumption_text(group: GroupExplanation, each: Disagreement) -> str:
 def _tree_assumption(group: GroupExplanation) -> str:
     """Return what the directives of a tree assume, and what its unit waits for in this run."""
     directives, unit = group.directives, group.unit
-    first = f"the directives take the bytes of {directives.memory} at its full rate"
+    charged = f"the directives take the bytes of {directives.memory} at its full rate"
     if not directives.memory:
         transfers = sum(operator.transfers or 0 for operator in directives.operators)
         every = sum(operator.cycles or 0 for operator in directives.operators)
         share = f"{100 * transfers / max(1, every):.0f}% of their cycles"
-        first = f"the directives charge the first fill of each block again ({share})"
+        charged = f"the directives charge the first fill of each block again ({share})"
     folds = "skew or preload of a fold, no " if directives.folds else ""
-    assumed = [first, f"hide all else; know no {folds}slots, no DRAM latency"]
+    assumed = [charged, f"hide all else; know no {folds}slots, no DRAM latency"]
     assumed += ["run one operator after the other"] * (len(directives.operators) > 1)
     cause, cycles = next(iter(group.stalls), ("", 0))
     waits = f"waits {cycles:,} cycles for {cause_text(cause)}" if cycles else "never waits"
