@@ -60,7 +60,7 @@ class DirectiveRuntime:
 
 
 @dataclass(frozen=True)
-class RepeatedCrossing:
+class RepeatedTransfer:
     """A tensor that crosses ``times`` its size, for each piece (rank, tile) of some loops."""
 
     tensor: str
@@ -72,10 +72,10 @@ class RepeatedCrossing:
 class AssumptionShare:
     """An assumption's share of a difference (other - machine), in the unit of that.
 
-    ``assumption``: a wait's cause, what a run was freed of, ``NECESSARY``, or a crossing.
+    ``assumption``: a wait's cause, what a run was freed of, ``NECESSARY``, or a transfer.
     """
 
-    assumption: str | RepeatedCrossing
+    assumption: str | RepeatedTransfer
     amount: int
 
 
@@ -142,7 +142,7 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    shares = [share for part in parts for share in _repeated_crossings(*part)]
+    shares = [share for part in parts for share in _repeated_transfers(*part)]
     if floor.least_bytes > floor.compulsory_bytes:
         shares.append(AssumptionShare(NECESSARY, floor.least_bytes - floor.compulsory_bytes))
     what = f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes"
@@ -155,7 +155,7 @@ def _differ(machine: int, other: int) -> bool:
     return abs(other - machine) > TOLERANCE * machine
 
 
-def _repeated_crossings(
+def _repeated_transfers(
     run: OperatorRun, group: Group, space: IterationSpace
 ) -> Iterator[AssumptionShare]:
     """Yield each tensor that crosses more than once: how often, by which loops, and its bytes."""
@@ -171,8 +171,8 @@ def _repeated_crossings(
     for name, pieces in loops.items():
         crossed = sum(run.moved.get((level, name), 0) for level in ("dram_read", "dram_write"))
         if crossed > sizes[name]:
-            crossing = RepeatedCrossing(name, Fraction(crossed, sizes[name]), tuple(pieces))
-            yield AssumptionShare(crossing, sizes[name] - crossed)
+            again = RepeatedTransfer(name, Fraction(crossed, sizes[name]), tuple(pieces))
+            yield AssumptionShare(again, sizes[name] - crossed)
 
 
 def _repeating(

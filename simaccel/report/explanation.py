@@ -10,7 +10,7 @@ from typing import Any, Final
 from simaccel.diagnosis.disagreement import (
     TOLERANCE,
     Disagreement,
-    RepeatedCrossing,
+    RepeatedTransfer,
 )
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.hardware.memory import dram_bytes
@@ -243,7 +243,7 @@ def _assumption_text(group: GroupExplanation, each: Disagreement) -> str:
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if group.floor.least_bytes == group.floor.compulsory_bytes:
         assumed = "that a tensor between two groups crosses once, however little memory there is"
-    repeated = [share for share in each.shares if isinstance(share.assumption, RepeatedCrossing)]
+    repeated = [share for share in each.shares if isinstance(share.assumption, RepeatedTransfer)]
     texts = "; ".join(map(share_name, repeated))
     cause = f"the mapping moves {texts}" if repeated else "no tensor crosses twice"
     return f"the bound assumes {assumed}; {cause}"

@@ -14,7 +14,7 @@ from simaccel.diagnosis.attribution import attribute, streaming
 from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
     Disagreement,
-    RepeatedCrossing,
+    RepeatedTransfer,
     against_directives,
     against_floor,
     against_prediction,
@@ -375,7 +375,7 @@ def test_bytes_are_shared_out_by_tensor(product: ExperimentResult) -> None:
     (one,) = explain(product)
     (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
     assert [(each.assumption, each.amount) for each in told.shares] == [
-        (RepeatedCrossing("B", Fraction(3), (("m", 40),)), -2 * 2 * 3072)
+        (RepeatedTransfer("B", Fraction(3), (("m", 40),)), -2 * 2 * 3072)
     ]
     assert told.rest == 0
 
