@@ -14,7 +14,7 @@ from functools import cached_property
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import LinkAct
-from simaccel.hardware.cores import CHIP, HOPS_READ, HOPS_WRITE, REMOTE, on_chip, on_core
+from simaccel.hardware.cores import CHIP, HOPS_READ, HOPS_WRITE, PIPELINE, on_chip, on_core
 from simaccel.hardware.links import LINK_RECEIVED, LINK_SENT
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores
@@ -109,8 +109,9 @@ class LinkWork:
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, n_in, n_out in exchange.chunks(self.accelerator):
             sent = received = self._sent_bytes(self._max_bytes(n_in, n_out))
-            if self.act == "send":
-                sent, received = exchange.n_bytes(n_in), 0
+            if self.act in ("send", "send_receive"):
+                sent = exchange.n_bytes(n_in)
+                received = 0 if self.act == "send" else exchange.n_bytes(n_out)
                 links = sum(axis.size for axis in exchange.axes)
                 moved[LINK_SENT, exchange.source] += trips * sent * (links - 1)
             if self.act == "receive":
@@ -164,7 +165,7 @@ class LinkWork:
     @property
     def is_beside(self) -> bool:
         """Whether it runs beside the cores, and waits only for links and its tensor."""
-        return self.core % CHIP == REMOTE or self.exchange.is_stored
+        return self.core % CHIP >= PIPELINE or self.exchange.is_stored
 
     @property
     def path(self) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from typing import Final
 from simaccel.analytic.core_totals import CoreTotals, GroupTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
-from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.hardware.cores import CHIP, PIPELINE
 from simaccel.hardware.memory import WRITES
 from simaccel.mapping.lifetimes import resident_tensor
 from simaccel.mapping.tree import Group, Keep
@@ -259,7 +259,7 @@ def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
 
 def _is_on(core: int, place: range | None) -> bool:
     """Return whether a core is in a place; None stands for all cores that compute."""
-    return core % CHIP != REMOTE if place is None else core in place
+    return core % CHIP < PIPELINE if place is None else core in place
 
 
 def _edges(place: range | None) -> tuple[int, ...]:

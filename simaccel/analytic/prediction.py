@@ -137,6 +137,12 @@ def predict(
 
     """
     require_countable(workload)
+    beside = [
+        work
+        for exchange in exchanges
+        if not exchange.after
+        for work in link_works(exchange, accelerator, 1)
+    ]
     placed: list[PlacedGroup | LinkWork] = []
     streamed: dict[str, set[str]] = {}
     streams = (exchange.streamed.stream for exchange in exchanges if exchange.streamed is not None)
@@ -157,15 +163,20 @@ def predict(
     for kernel in kernels:
         overlaps = len(kernel) > 1 or (bool(overlap) and not is_one)
         predictions += [_predict_part(part, parts or {}, overlaps=overlaps) for part in kernel]
-    groups = tuple(predictions)
+    predictions += [_predict_part(part, {}, overlaps=True) for part in beside]
     if is_one:
-        return Prediction(groups, groups[0].bound_terms)
-    if overlap:
-        return Prediction(groups, _bound_together(placed))
-    if all(part.place is None for part in placed):
-        return Prediction(groups, dict(_add_terms(map(_bound_of_kernel, kernels))))
-    path = one_after_the_other([(part, Counter(_bound_of(part))) for part in placed])
-    return Prediction(groups, _longer(path, _busiest(placed)))
+        terms = predictions[0].bound_terms
+    elif overlap:
+        terms = _bound_together(placed)
+    elif all(part.place is None for part in placed):
+        terms = dict(_add_terms(map(_bound_of_kernel, kernels)))
+    else:
+        path = one_after_the_other([(part, Counter(_bound_of(part))) for part in placed])
+        terms = _longer(path, _busiest(placed))
+    for work in beside:
+        own = _longer(Counter(work.path), _busiest([*placed, *beside]))
+        terms = _longer(Counter(terms), own)
+    return Prediction(tuple(predictions), terms)
 
 
 def _kernels(placed: Sequence[PlacedGroup | LinkWork]) -> list[list[PlacedGroup | LinkWork]]:

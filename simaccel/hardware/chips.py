@@ -130,14 +130,16 @@ class ChipPod:
     def route(self, first: int, second: int) -> tuple[LinkAxis, ...]:
         """Return over how many links of each dimension a message goes, by the shortest way.
 
-        Between slices it goes over the network alone, to which each chip has a link.
+        Between slices it goes over the network alone, to which each chip has a link. All to all,
+        links to chips of other groups are apart from those of collectives, as a dimension 1.
 
         >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (3, 4))
         >>> [(one.number, one.size) for one in pod.route(0, 11)], pod.hops(0, 11)
         ([(0, 2), (1, 1)], 3)
         """
         if self.topology in ("all_to_all", "switch"):
-            return (LinkAxis(1, self.topology),) if first != second else ()
+            number = 1 if self.topology == "all_to_all" else 0
+            return (LinkAxis(1, self.topology, number),) if first != second else ()
         of_slice = self.count // self.slices
         if first // of_slice != second // of_slice:
             return (LinkAxis(1, "switch", 0),)
@@ -279,12 +281,16 @@ class ChipPod:
         return "line" if form == "ring" and along.stride * along.size < size else form
 
     def cost(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
-        """Return what links do: of a message each link of its way has all of its bytes."""
+        """Return what links do: of a message each link of its way has all of its bytes.
+
+        What a stage of a pipeline receives (``send_receive``) is there as soon as it sends.
+        """
         if kind == "receive":
             return CollectiveCost((0,) * len(axes), 0, 0, 0)
-        if kind in ("send", "point_to_point"):
+        if kind in ("send", "point_to_point", "send_receive"):
             links = sum(axis.size for axis in axes)
-            return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, links, 0)
+            hops = 0 if kind == "send_receive" else links
+            return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, hops, 0)
         if not any(self._is_network(axis.number) for axis in axes):
             return collective_cost(kind, n_bytes, tuple(axes))
         slow = self.links.network_share

@@ -26,10 +26,12 @@ Collective = Literal[
     "shift",
     "swap",
     "point_to_point",
+    "send_receive",
 ]
 """``halo``: half to the previous chip, half to the next; ``shift``: all to one of them.
 
-``swap``: each of two chips sends all to the other.
+``swap``: each of two chips sends all to the other. ``send_receive``: to the next stage of a
+pipeline, and from the one before, whose chips have sent it a latency earlier.
 """
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
 LinkAct = Literal[Collective, "send", "receive"]

@@ -129,9 +129,14 @@ CHIP: Final = 1024
 REMOTE: Final = CHIP - 1
 """The core number, within a chip, of the engines that send to and receive from other chips; they
 move data from memory to memory, beside the cores."""
+PIPELINE: Final = CHIP - 2
+"""Likewise, of those that send to the next stage of a pipeline and receive from the one before."""
+_BESIDE: Final = {REMOTE: "remote", PIPELINE: "pipeline"}
 
 
-_NAME: Final = re.compile(r"(?:chip(\d+)\.)?(?:core(\d+)\.|(remote)\.)?(.*)", re.DOTALL)
+_NAME: Final = re.compile(
+    rf"(?:chip(\d+)\.)?(?:core(\d+)\.|({'|'.join(_BESIDE.values())})\.)?(.*)", re.DOTALL
+)
 
 
 class SharedBufferSpec(Spec):
@@ -181,7 +186,7 @@ class CoresSpec(Spec):
         Engines that send to other chips are at the memories and cross none.
         """
         core %= CHIP
-        return () if core == REMOTE else self._links[int(write)][core]
+        return () if core >= PIPELINE else self._links[int(write)][core]
 
     @cached_property
     def _links(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
@@ -230,8 +235,8 @@ def on_core(core: int, name: str) -> str:
     ('chip2.core3.array', 'remote.link')
     """
     number = core % CHIP
-    within = f"core{number}.{name}" if number else name
-    return on_chip(core, f"remote.{name}" if number == REMOTE else within)
+    place = _BESIDE.get(number, f"core{number}")
+    return on_chip(core, f"{place}.{name}" if number else name)
 
 
 def core_of_name(name: str) -> int:
@@ -240,8 +245,9 @@ def core_of_name(name: str) -> int:
     >>> core_of_name("core3.array"), core_of_name("array"), core_of_name("chip2.remote.link")
     (3, 0, 3071)
     """
-    chip, core, remote, _ = _split_name(name)
-    return int(chip or 0) * CHIP + (REMOTE if remote else int(core or 0))
+    chip, core, beside, _ = _split_name(name)
+    number = next((at for at, place in _BESIDE.items() if place == beside), int(core or 0))
+    return int(chip or 0) * CHIP + number
 
 
 def without_core(name: str) -> str:
@@ -254,7 +260,7 @@ def without_core(name: str) -> str:
 
 
 def _split_name(name: str) -> tuple[str | None, str | None, str | None, str]:
-    """Return the chip's number, the core's number, ``remote`` or None, and the rest of a name."""
+    """Return the numbers of chip and core, the place beside cores, and the rest of a name."""
     split = _NAME.fullmatch(name)
     assert split is not None  # noqa: S101 - everything matches
     return split[1], split[2], split[3], split[4]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.hardware.cores import CHIP, PIPELINE
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Command,
@@ -84,8 +84,8 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
 def engines_of_core(
     core: int, program: Program, accelerator: Accelerator, engines: Mapping[str, EngineKind]
 ) -> Mapping[str, EngineKind]:
-    """Return the engines of a core: all, or of `REMOTE` those that send and receive messages."""
-    if core % CHIP != REMOTE:
+    """Return the engines of a core: all, or beside cores those that messages need."""
+    if core % CHIP < PIPELINE:
         return engines
     nodes = (node for node, _ in operators_with_tiles(program.body) if core in (node.cores or ()))
     needed = {engine_of(one, accelerator) for node in nodes for one in commands(node.body)}

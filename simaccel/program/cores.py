@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Command,
@@ -22,7 +22,7 @@ from simaccel.program.program import (
 def all_cores(program: Program, count: int) -> tuple[int, ...]:
     """Return the numbers of all cores that a program runs on, ``count`` per chip.
 
-    With several chips, each also has the core number `REMOTE`, which executes its messages.
+    Behind them each chip has the places beside cores at which messages are executed.
 
     >>> all_cores(Program(name="P", body=()), 2)
     (0, 1)
@@ -33,7 +33,7 @@ def all_cores(program: Program, count: int) -> tuple[int, ...]:
     return tuple(
         start + number
         for start in starts
-        for number in (*range(count), *([REMOTE] if start + REMOTE in used else []))
+        for number in (*range(count), *(at for at in (PIPELINE, REMOTE) if start + at in used))
     )
 
 
@@ -50,7 +50,7 @@ def core_indices(numbers: Sequence[int], cores: range | None) -> range:
     range(0, 2)
     """
     if cores is None:
-        return range(sum(number % CHIP != REMOTE for number in numbers))
+        return range(sum(number % CHIP < PIPELINE for number in numbers))
     start = numbers.index(cores.start)
     return range(start, start + len(cores))
 
@@ -74,7 +74,7 @@ def core_in_operator(operator: Operator, core: int) -> int | None:
     [None, 0, 1]
     """
     if operator.cores is None:
-        return None if core % CHIP == REMOTE else core
+        return None if core % CHIP >= PIPELINE else core
     return core - operator.cores.start if core in operator.cores else None
 
 

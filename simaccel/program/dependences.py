@@ -2,7 +2,8 @@
 
 Operators of one core run in order. Between operators of different cores only tensors determine the
 order. A repeated layer reads under one name what its last run wrote under another, so an operator
-that reads a tensor which this run has not written waits for the whole run before.
+that reads a tensor which this run has not written waits for the whole run before. Messages of a
+pipeline have tensors of other micro-batches, and wait for nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.hardware.cores import CHIP, PIPELINE
 from simaccel.mapping.tile_streams import TileStream
 from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.fit import operators_with_tiles
@@ -101,7 +102,7 @@ class _OpUse:
         """Return whether all cores of this operator also run the other one, and so run it first."""
         cores, others = self.operator.cores, other.operator.cores
         if others is None:
-            return cores is None or cores[0] % CHIP != REMOTE
+            return cores is None or cores[0] % CHIP < PIPELINE
         return cores is not None and cores[0] in others and cores[-1] in others
 
     def meets(self, other: _OpUse, apart: frozenset[str] = frozenset()) -> bool:
@@ -156,6 +157,8 @@ def _walk(
     for node in body:
         if isinstance(node, Operator):
             own = uses[node.name]
+            if node.cores is not None and node.cores[0] % CHIP == PIPELINE:
+                continue
             made = {
                 name
                 for other, now in seen.items()

@@ -41,12 +41,17 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
     streams = [stream for exchange in pod.exchanges for stream in _streams_of(exchange)]
     ahead: dict[str, list[Operator]] = {}
     behind: dict[str, list[Operator]] = {}
+    beside: list[Operator] = []
     for exchange in pod.exchanges:
+        operators = _operators(exchange, accelerator)
+        if not exchange.after:
+            beside += operators
+            continue
         group = next(group for group in pod.mapping.groups if exchange.after in group.operators)
         where = ahead if exchange.is_ahead else behind
-        where.setdefault(group.name, []).extend(_operators(exchange, accelerator))
+        where.setdefault(group.name, []).extend(operators)
     weaver = _Weaver(ahead, behind, pod.parts, streams)
-    return replace(program, body=weaver.body(program.body))
+    return replace(program, body=(*weaver.body(program.body), *beside))
 
 
 def lower_exchange(exchange: Exchange, accelerator: Accelerator) -> Program:
@@ -122,27 +127,27 @@ class _Chunks:
 
     def _loop(self, sizes: Sequence[int]) -> ProgramLoop:
         """Return a loop over chunks; ``sizes``: elements of a chunk before and after the links."""
-        source, target = (
+        tiles = tuple(
             Tile(name=view.name, view=view, shape=(1, size), slots=self.slots)
-            for view, size in zip(self.views, sizes, strict=True)
+            for view, size, absent in zip(self.views, sizes, ("receive", "send"), strict=True)
+            if size and self.act != absent
         )
-        load, store = Load(tile=source, queue=EXCHANGE_QUEUE), Store(tile=target)
-        out = source if self.act == "send" else target
         link = Link(
             kind=self.act,
-            out=out,
-            tile=target if self.act == "receive" else source,
+            out=tiles[-1],
+            tile=tiles[0],
             axes=self.exchange.axes,
             n_bytes=self.exchange.n_bytes(max(sizes)),
         )
-        loop, count = ProgramLoop(rank="chunk", trips=1), sum(times for times, _, _ in self.chunks)
-        sent = self.exchange.name
+        loads = [Load(tile=tiles[0], queue=EXCHANGE_QUEUE)] * (self.views[0] is tiles[0].view)
+        stores = [Store(tile=tiles[-1])] * (self.views[1] is tiles[-1].view)
+        loop = ProgramLoop(rank="chunk", trips=1, tiles=tiles, body=(*loads, link, *stores))
+        count, sent = sum(times for times, _, _ in self.chunks), self.exchange.name
         if self.act == "send":
-            return replace(loop, tiles=(source,), body=(load, link), hands_on=(sent,))
+            return replace(loop, hands_on=(sent,))
         if self.act == "receive":
-            awaited = AwaitedTiles(sent, count, count)
-            return replace(loop, tiles=(target,), body=(link, store), awaits=(awaited,))
-        return replace(loop, tiles=(source, target), body=(load, link, store))
+            return replace(loop, awaits=(AwaitedTiles(sent, count, count),))
+        return loop
 
 
 def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: int) -> TensorView:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import WEIGHTS, CompilerSpec
-from simaccel.hardware.cores import CHIP
+from simaccel.hardware.cores import CHIP, PIPELINE
 from simaccel.program.cores import all_cores, core_in_operator
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fit import (
@@ -127,6 +127,9 @@ def _overlap_by(
     """Return the overlap of an operator where a compiler's kernels overlap, or each waits."""
     if place.operator.joined and not _follows_exchange(place, places):
         return replace(_overlap(place, places, rooms), joined=True)
+    cores = place.operator.cores
+    if cores is not None and cores[0] % CHIP == PIPELINE:
+        return _FIRST
     if compiler.overlap:
         return _overlap(place, places, rooms, weights_alone=compiler.overlap == WEIGHTS)
     return Overlap() if place.awaited or compiler.kernel_start_cycles else _FIRST

@@ -18,7 +18,7 @@ from simaccel.hardware.links import LINK_RECEIVED, LINK_SENT
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
 
-_AXIS: Final = re.compile(r"([1-9]\d*)([a-z_]*)(?:@(\d+))?(?:/([1-9]\d*))?")
+_AXIS: Final = re.compile(r"(\d+)([a-z_]*)(?:@(\d+))?(?:/([1-9]\d*))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Link(UnitCommand):
 
     ``axes``: its dimensions; ``n_bytes``: as in `collective_cost`. Its links are busy until the
     last byte has left; the result arrives a lag later. Of a ``send`` the axes are the links of its
-    route; a ``receive`` costs nothing once the data have arrived.
+    route; a ``receive`` costs nothing once the data have arrived. A ``send_receive`` has one tile
+    where a chip only sends, or only receives, with no links to pass.
     """
 
     unit: ClassVar[str] = LINK
@@ -62,12 +63,14 @@ class Link(UnitCommand):
             return UnitWork(0, 0, n_bytes, (((LINK_RECEIVED, name), n_bytes),))
         channels = pod.link_cycles(self.kind, n_bytes, self.axes)
         cycles = max((n for _, n in channels), default=0)
-        sent = pod.cost(self.kind, n_bytes, self.axes).sent_bytes
-        moved = (((LINK_SENT, self.tile.view.name), sent),)
-        if self.kind == "send":
-            return UnitWork(cycles, n_bytes, 0, moved, channels)
-        come = ((LINK_RECEIVED, name), sent)
-        return UnitWork(cycles, sent, sent, (*moved, come), channels, self.lag_cycles(accelerator))
+        sent = leaves = comes = pod.cost(self.kind, n_bytes, self.axes).sent_bytes
+        if self.kind in ("send", "send_receive"):
+            is_one = self.kind == "send" or self.out.name == self.tile.name
+            leaves, comes = n_bytes if sent else 0, 0 if is_one and sent else n_bytes
+        moved = ((LINK_SENT, self.tile.view.name), sent), ((LINK_RECEIVED, name), comes)
+        known = tuple(one for one in moved if one[1])
+        lag = 0 if self.kind == "send" else self.lag_cycles(accelerator)
+        return UnitWork(cycles, leaves, comes, known, channels, lag)
 
     def lag_cycles(self, accelerator: Accelerator) -> int:
         """Return the cycles from the departure of the last byte to its arrival."""

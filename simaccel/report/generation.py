@@ -24,7 +24,7 @@ from simaccel.run.memories import (
     roofline_cycles,
 )
 from simaccel.schedulers.parallel import degrees_text
-from simaccel.study.experiment import ExperimentResult
+from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.study.generation import Generation
 from simaccel.study.pipeline import PipelineRun, PipelineStage
 from simaccel.study.pipeline_plan import PipelinePlan
@@ -175,7 +175,8 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
 
 
 def pipeline_json(run: PipelineRun) -> dict[str, Any]:
-    """Return a pipeline as one JSON object."""
+    """Return a pipeline as one JSON object; engines and operators of a stage as of one run."""
+    every = [(stage, result_json(stage.result)) for stage in run.stages]
     return {
         "phase": run.plan.phase,
         "chips": run.accelerator.pod.count,
@@ -187,7 +188,10 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
             "cycles": max((message.cycles for message in run.plan.messages), default=0),
         },
         "micro_batch_ends": list(run.ends),
-        "stages": [_stage_json(run, stage) for stage in run.stages],
+        "stages": [
+            _stage_json(run, stage) | {name: found[name] for name in ("engines", "operators")}
+            for stage, found in every
+        ],
     }
 
 

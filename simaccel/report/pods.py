@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.hardware.chips import Numbering
-from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
+from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
 from simaccel.importers.accelerators import is_as_shipped
@@ -141,7 +141,7 @@ def _exchanges_text(result: ExperimentResult) -> str:
     pod, sent = result.pod, bytes_text(sent_bytes(result))
     times: Counter[str] = Counter()
     for exchange in pod.exchanges:
-        kind = "message" if exchange.is_message else "collective"
+        kind = "message" if exchange.is_message or not exchange.after else "collective"
         times[kind] += result.workload.times(exchange.after)
     counts = " and ".join(count_text(n, kind) for kind, n in sorted(times.items()))
     resident = resident_bytes(each.by_part for each in result.memories)
@@ -186,7 +186,8 @@ def busy_shares(result: ExperimentResult, chip: int = 0) -> dict[str, float]:
     """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
     run, shares = result.run, dict[str, float]()
     for name in UNITS:
-        engines = (run.engines.get(on_core(chip * CHIP + core, name)) for core in (0, REMOTE))
+        places = (on_core(chip * CHIP + core, name) for core in (0, PIPELINE, REMOTE))
+        engines = (run.engines.get(place) for place in places)
         busy = [engine.busy for engine in engines if engine is not None]
         if busy:
             shares[name] = max(busy) / run.cycles

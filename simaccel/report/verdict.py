@@ -19,7 +19,7 @@ from simaccel.diagnosis.verdict import (
     worst_causes,
 )
 from simaccel.hardware import SpatialArraySpec
-from simaccel.hardware.cores import CHIP, CORE_NOC, REMOTE, core_of_name, without_core
+from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.units import ARRAY, FREED, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums
@@ -110,7 +110,7 @@ def engine_text(engine: str) -> str:
     """Return the name of an engine in a sentence."""
     plain, (chip, core) = without_core(engine), divmod(core_of_name(engine), CHIP)
     beside = "" if plain == LINK else " beside the links"
-    where = beside if core == REMOTE else f" of core {core}" if core else ""
+    where = beside if core >= PIPELINE else f" of core {core}" if core else ""
     of_chip = f" of chip {chip}" if chip else ""
     return _ENGINES.get(plain, f"the loads ({plain})") + where + of_chip
 

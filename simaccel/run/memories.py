@@ -82,7 +82,8 @@ def memory_demands(
     of the workload, and the peak of the intermediates that live at the same time; of these only
     those ``stored`` in the memory count, by name. ``pod``: the chips, if the workload is one chip's
     part: weights that are sharded over them are also counted whole for one layer, and tensors that
-    are slices of another tensor of the chip don't count.
+    are slices of another tensor of the chip don't count, but those that a message between stages
+    of a pipeline has beside the run's do.
     """
     empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
     by_memory = {name: dict(empty) for name in accelerator.every_backing}
@@ -99,9 +100,9 @@ def memory_demands(
         times = 1 if part == _ACTIVATIONS else layers[name]
         by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
     for exchange in () if pod is None else pod.exchanges:
-        if exchange.is_stored:
-            n_bytes = workload.times(exchange.after) * exchange.n_bytes(exchange.elements[0])
-            by_memory[accelerator.memory("weight")][_PARTS["weight"]] += n_bytes
+        kind: Kind = "weight" if exchange.is_stored else "input"
+        n_bytes = workload.times(exchange.after) * exchange.kept_bytes
+        by_memory[accelerator.memory(kind)][_PARTS.get(kind, _ACTIVATIONS)] += n_bytes
     steps = [(operator.name,) for operator in workload.operators]
     by_memory["dram"][_ACTIVATIONS] += most_live_bytes(workload, steps, stored)
     if SHARED in by_memory:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
@@ -128,17 +129,23 @@ def run_legal(
     workload: Workload,
     accelerator: Accelerator,
     mapping: Mapping,
+    beside: Sequence[Exchange] = (),
     *,
     listener: MakeListener | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
     allow_overflow: bool = False,
 ) -> RunResult:
-    """Run a mapping that is known to be legal, as one of a search is; see ``run_mapping``."""
+    """Run a mapping that is known to be legal, as one of a search is; see ``run_mapping``.
+
+    ``beside``: messages between stages of a pipeline, of which the mapping is one.
+    """
     started = time.perf_counter()
 
     # Several chips: what each does, and what they send one another. One stands for all its like.
     pod = pod_of(workload, mapping, accelerator)
+    if beside:
+        pod = replace(pod, exchanges=(*pod.exchanges, *beside))
 
     # The prediction, from the tree alone: bytes, work of each unit, a lower bound of the cycles.
     predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)

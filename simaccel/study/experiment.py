@@ -19,6 +19,7 @@ from simaccel.hardware.cores import CHIP, core_of_name
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
@@ -69,13 +70,15 @@ def simulate(
     dataflow: str | Mapping = "flat",
     *,
     options: Options | None = None,
+    beside: Sequence[Exchange] = (),
     listener: MakeListener | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> ExperimentResult:
     """Schedule a workload (or take a mapping) and run it (`simaccel.run.run`).
 
-    What doesn't fit the memories is refused, unless ``options.allow_overflow``.
+    What doesn't fit the memories is refused, unless ``options.allow_overflow``. ``beside``: as of
+    `simaccel.run.run.run_legal`.
 
     ``listener`` is called with mapping, program and its walks before the run, and returns the
     machine's listener, e.g. a trace writer.
@@ -105,6 +108,7 @@ def simulate(
         workload,
         accelerator,
         mapping,
+        beside,
         listener=listener,
         progress=progress,
         fast_forward=fast_forward,

@@ -1,16 +1,15 @@
 """Pipelines: layers of a transformer in stages on groups of chips, a batch in micro-batches.
 
 A stage is run on the machine as a pod of its own, with one micro-batch: the first one (with the
-embedding), one of each kind between, and the last one (with the logits). What a stage
-makes goes to the next one as a message from each chip to its neighbour. How micro-batches follow
-one another follows from these times: a stage begins with a micro-batch when it is done with the one
-before and when that one has come; a link sends one message at a time. Messages go through other
-dimensions of a torus than a stage's collectives; with a switch both use a chip's one link.
+embedding), one of each kind between, and the last one (with the logits). What a stage makes goes to
+the next one as a message from each chip to its neighbour. A run is that of a full pipeline: beside
+its work on a micro-batch a chip sends what it made of the one before, and receives the next one.
+How micro-batches follow one another follows from these times: a stage begins with a micro-batch
+when it is done with the one before and when that one has come; a link sends one message at a time.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +17,6 @@ from typing import Any, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import power_mw
-from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.numbers import BYTE
 from simaccel.run.memories import MemoryDemand
 from simaccel.run.run import Progress
 from simaccel.study.experiment import (
@@ -35,7 +32,6 @@ from simaccel.study.pipeline_plan import (
     plan_pipeline,
 )
 from simaccel.study.points import Point
-from simaccel.units import LINK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +68,8 @@ class PipelineRun:
 
     @property
     def stage_cycles(self) -> list[int]:
-        """Cycles of a micro-batch in each stage, with those that messages hold it up."""
-        held = [self._held_cycles(stage.result) for stage in self.stages]
-        pairs = zip(self.stages, held, strict=True)
-        return [stage.cycles + more for stage, more in pairs for _ in range(stage.count)]
-
-    def _held_cycles(self, result: ExperimentResult) -> int:
-        """Return the most cycles by which a message holds up a stage's collectives.
-
-        Both take turns on a chip's link to a switch, so neither waits for more than the other has.
-        """
-        if self.accelerator.pod.topology != "switch":
-            return 0
-        busy = (n for name, n in result.run.served_cycles.items() if LINK_CHANNEL in name)
-        sent = (message.link_cycles for message in (*self.plan.messages, self.plan.back))
-        return min(max(busy, default=0), max(sent))
+        """Cycles of a micro-batch in each stage."""
+        return [stage.cycles for stage in self.stages for _ in range(stage.count)]
 
     @property
     def ends(self) -> range:
@@ -124,14 +107,11 @@ class PipelineRun:
     def energy_pj(self) -> float:
         """Energy of all chips for all micro-batches, messages between stages included."""
         chips = self.stages[0].result.accelerator.pod.count
-        price = self.accelerator.links.pj_per_bit
-        sent = sum(message.n_bytes for message in self.plan.messages) * BYTE
-        links = sent * (math.nan if price is None else price) if sent else 0.0
         of_stages = (
             stage.count * total_energy_pj(stage.result.run, stage.result.accelerator)
             for stage in self.stages
         )
-        return self.plan.micro_batches * chips * (sum(of_stages) + links)
+        return self.plan.micro_batches * chips * sum(of_stages)
 
     @property
     def token_energy_pj(self) -> float:
@@ -201,6 +181,7 @@ def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
             plan.group,
             plan.dataflow,
             options=plan.options,
+            beside=() if stage.message is None else (stage.message,),
             progress=tell,
             fast_forward=point.fast_forward,
         )
@@ -236,14 +217,12 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     engines = mean("engines")
     for engine in engines.values():
         engine["idle"] = run.cycles - engine["busy"] - sum(engine["stalls"].values())
-    energy, chips = added["energy_pj"], run.accelerator.pod.count
-    energy[LINK] = energy.get(LINK, 0.0) + run.energy_pj / chips - sum(energy.values())
     room = slowest["dram_bound"]["on_chip_bytes"]
     ideal = run.plan.micro_batches * sum(
         result["utilisation"] * result["cycles"] * n
         for result, n in zip(every, counts, strict=True)
     )
-    power = power_mw(energy, run.seconds)
+    power = power_mw(added["energy_pj"], run.seconds)
     return {
         **slowest,
         **added,
@@ -258,7 +237,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
         **{name: max(result[name] for result in every) for name in _LARGEST},
         "operators": [],
         "memories": [vars(demand) for demand in _fullest_memories(run)],
-        "chip_count": chips,
+        "chip_count": run.accelerator.pod.count,
     }
 
 

@@ -7,16 +7,21 @@ into as many equal groups, a batch into micro-batches. Nothing is searched or ru
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
 
 from simaccel.errors import Fault, InputError, gather, require_none
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
+from simaccel.hardware.collectives import LinkAxis
+from simaccel.hardware.cores import PIPELINE
 from simaccel.hardware.links import shape_text
+from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.tree import Mapping
+from simaccel.numbers import in_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
 from simaccel.schedulers.splits import settle_degrees
@@ -25,7 +30,13 @@ from simaccel.study.points import Point
 from simaccel.study.precision import place_on
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
-from simaccel.workload.stages import STAGE_INPUT, kinds_of_layers, layer_count, stage_of
+from simaccel.workload.stages import (
+    STAGE_INPUT,
+    STAGE_OUTPUT,
+    kinds_of_layers,
+    layer_count,
+    stage_of,
+)
 
 _TOKEN_BYTES = 4
 """Bytes of the number of a token, which goes from the last stage to the first."""
@@ -47,12 +58,21 @@ class PipelineMessage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """Equal stages: their name, how many there are, and what one does with a micro-batch."""
+    """Equal stages: their numbers, the layers of each, and what one does with a micro-batch.
 
-    name: str
-    count: int
+    ``message``: what a chip sends and receives meanwhile, of the micro-batches before and behind.
+    """
+
+    places: tuple[int, ...]
     layers: int
     workload: Workload
+    name: str = ""
+    message: Exchange | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of equal stages."""
+        return len(self.places)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +138,11 @@ def plan_pipeline(point: Point) -> PipelinePlan:
     ]
     options = settle_degrees(options, group, works)
     degrees = degrees_of(group.pod, *options.degrees, copies=options.copies)
-    handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
-    sequences = -(-batch // (chosen * degrees.batch))
+    handed = -(-math.prod(whole.shapes[STAGE_INPUT]) // degrees.batch)
+    sequences, size = -(-batch // (chosen * degrees.batch)), group.pod.count
+    routes = [accelerator.pod.route(at * size, (at + 1) * size) for at in range(stages - 1)]
+    bits = whole.tensors[STAGE_INPUT].bits
+    each = [one for stage in planned for one in _with_messages(stage, routes, handed, bits)]
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
@@ -129,12 +152,13 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         batch=batch,
         rows=1 if phase == "decode" else whole.parameters["prompt"],
         micro_batches=chosen,
-        stages=tuple(planned),
-        messages=tuple(
-            _message(accelerator, -(-handed // degrees.batch), at * size, (at + 1) * size)
-            for at in range(stages - 1)
+        stages=tuple(_name_stages(each, layer_count(whole), stages)),
+        messages=tuple(_message(accelerator, in_bytes(handed, bits), way) for way in routes),
+        back=_message(
+            accelerator,
+            sequences * _TOKEN_BYTES,
+            accelerator.pod.route((stages - 1) * size, 0),
         ),
-        back=_message(accelerator, sequences * _TOKEN_BYTES, (stages - 1) * size, 0),
     )
 
 
@@ -179,10 +203,9 @@ def _name_dataflow(dataflow: str | Mapping) -> str:
     return dataflow
 
 
-def _message(accelerator: Accelerator, n_bytes: int, first: int, second: int) -> PipelineMessage:
+def _message(accelerator: Accelerator, n_bytes: int, way: tuple[LinkAxis, ...]) -> PipelineMessage:
     """Return a message from one chip to another: over links, and a network if that is between."""
     pod = accelerator.pod
-    way = pod.route(first, second)
     busy = max((n for _, n in pod.link_cycles("send", n_bytes, way)), default=0)
     return PipelineMessage(n_bytes, busy, pod.lag_cycles("send", way) if way else 0)
 
@@ -231,21 +254,67 @@ def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accel
 def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:
     """Return each different stage of a model's run, in the order of the first one of each."""
     layers = layer_count(part)
-    least, more = divmod(layers, stages)
-    cuts = [least * at + min(at, more) for at in range(stages + 1)]
     alike: dict[tuple[object, int, bool, bool], list[int]] = {}
-    for first, stop in pairwise(cuts):
+    for at in range(stages):
+        first, stop = _first_layer(layers, stages, at), _first_layer(layers, stages, at + 1)
         kinds = kinds_of_layers(part, first, stop - first)
-        alike.setdefault((kinds, stop - first, first == 0, stop == layers), []).append(first)
-    between = sum(not (first or last) for *_, first, last in alike)
+        alike.setdefault((kinds, stop - first, first == 0, stop == layers), []).append(at)
     planned = []
-    for key, places in alike.items():
-        _, count, is_first, is_last = key
-        first = places[0]
-        name = f"layers {first + 1}-{first + count}" if count > 1 else f"layer {first + 1}"
-        name = "between" if between == 1 else name
-        if is_first or is_last:
-            name = "only" if is_first and is_last else "first" if is_first else "last"
-        workload = place_on(stage_of(part, first, count), accelerator)
-        planned.append(PlannedStage(name, len(places), count, workload))
+    for (_, count, *_), places in alike.items():
+        stage = stage_of(part, _first_layer(layers, stages, places[0]), count)
+        planned.append(PlannedStage(tuple(places), count, place_on(stage, accelerator)))
     return planned
+
+
+def _first_layer(layers: int, stages: int, at: int) -> int:
+    """Return the first layer of a stage; none has two layers more than another."""
+    least, more = divmod(layers, stages)
+    return least * at + min(at, more)
+
+
+def _with_messages(
+    stage: PlannedStage, routes: Sequence[tuple[LinkAxis, ...]], elements: int, bits: int
+) -> Iterator[PlannedStage]:
+    """Yield equal stages by the links that messages take; ``routes``: from each stage to the next.
+
+    What a chip receives keeps the links of a dimension as busy as what it sends; at the same time
+    if both go through this dimension.
+    """
+    ways: dict[tuple[bool, tuple[LinkAxis, ...]], list[int]] = {}
+    for at in stage.places:
+        sent, come = (routes[n] if 0 <= n < len(routes) else () for n in (at, at - 1))
+        own = {axis.number for axis in sent}
+        more = (axis._replace(size=0) for axis in come if axis.number not in own)
+        ways.setdefault((bool(come), (*sent, *more)), []).append(at)
+    for (is_behind, axes), places in ways.items():
+        is_before = any(axis.size for axis in axes)
+        message = Exchange(
+            kind="send_receive",
+            tensor=STAGE_INPUT,
+            source=f"{STAGE_OUTPUT}.before",
+            target=f"{STAGE_INPUT}.next",
+            elements=(elements * is_before, elements * is_behind),
+            bits=bits,
+            digits=(),
+            axes=axes,
+            after="",
+            source_layout=ChipLayout(()),
+            target_layout=ChipLayout(()),
+            cores=range(PIPELINE, PIPELINE + 1),
+        )
+        yield replace(stage, places=tuple(places), message=message if axes else None)
+
+
+def _name_stages(
+    planned: Sequence[PlannedStage], layers: int, stages: int
+) -> Iterator[PlannedStage]:
+    """Yield the stages with names: those between by their layers, if they differ."""
+    ends = [{0, stages - 1}.intersection(stage.places) for stage in planned]
+    for stage, known in zip(planned, ends, strict=True):
+        first = _first_layer(layers, stages, stage.places[0]) + 1
+        last = first + stage.layers - 1
+        name = f"layers {first}-{last}" if last > first else f"layer {first}"
+        name = "between" if ends.count(set()) == 1 else name
+        if known:
+            name = "only" if stages == 1 else "first" if 0 in known else "last"
+        yield replace(stage, name=name)

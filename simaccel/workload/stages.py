@@ -13,7 +13,7 @@ from simaccel.workload.workload import Workload
 
 STAGE_INPUT = "X"
 """The tensor that the first layer reads."""
-_OUTPUT = "Xout"
+STAGE_OUTPUT = "Xout"
 """The tensor that the last layer writes."""
 
 
@@ -47,7 +47,7 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
     names = [operator.name for operator in whole.operators]
     made = [operator.output.tensor for operator in whole.operators]
     start = 0 if first == 0 else made.index(STAGE_INPUT) + 1
-    stop = len(names) if first + count == document[field] else made.index(_OUTPUT) + 1
+    stop = len(names) if first + count == document[field] else made.index(STAGE_OUTPUT) + 1
     chosen = names[start:stop]
     return replace(
         whole.select_operators(chosen),

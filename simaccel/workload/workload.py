@@ -126,8 +126,8 @@ class Workload:
         return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
 
     def times(self, name: str) -> int:
-        """Return the number of times that an operator runs."""
-        return 1 if name in self.once else self.repeat
+        """Return the number of times that an operator runs; without a name, what is beside all."""
+        return 1 if name in self.once or not name else self.repeat
 
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""

@@ -236,13 +236,10 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     )
     assert run.plan.message_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
     assert {one.kind for stage in run.stages for one in stage.result.pod.exchanges} == {
-        "all_reduce"
+        "all_reduce",
+        "send_receive",
     }
-
-    busy = [stage.result.run.served_cycles["links0"] for stage in run.stages]
-    sent = max(message.link_cycles for message in run.plan.messages)
-    assert 0 < sent < min(busy)  # so a collective waits for all of a message at most
-    assert run.stage_cycles == [stage.cycles + sent for stage in run.stages]
+    assert run.stage_cycles == [stage.cycles for stage in run.stages]
 
 
 @pytest.mark.parametrize("shape", ["8", "2x4", "2x2x4", "4x4x2"])

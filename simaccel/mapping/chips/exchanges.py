@@ -47,6 +47,11 @@ class Exchange:
     one before which. ``cores``: those that execute it, if groups are on several chips.
     ``streamed``: the tiles that it moves one by one. ``is_stored``: the tensor is weights of which
     each chip stores a part. ``number``: among exchanges of one kind of the same ``source``, from 1.
+
+    A message between stages of a pipeline (``send_receive``) is beside all operators (``after`` is
+    empty): of what a chip made of the micro-batch before, and what it needs for the next one. The
+    first stage has 0 elements to receive, the last one to send; ``axes`` have 0 links where a chip
+    only receives.
     """
 
     kind: Collective
@@ -70,7 +75,10 @@ class Exchange:
     def name(self) -> str:
         """Name in tables and traces, such as ``Y.all_reduce``."""
         which = str(self.number) if self.number > 1 else ""
-        return f"{self.source}.{'send' if self.is_message else self.kind}{which}"
+        act: str = "send" if self.is_message else self.kind
+        if not self.after:
+            act = "_".join(side for side, n in zip(act.split("_"), self.elements, strict=True) if n)
+        return f"{self.source if self.elements[0] else self.target}.{act}{which}"
 
     @property
     def receipt(self) -> str:
@@ -86,6 +94,12 @@ class Exchange:
     def is_halo(self) -> bool:
         """Whether each chip sends only the edges of its part, to its neighbours."""
         return self.kind in ("halo", "shift", "swap")
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes in memory beside the run's tensors: stored weights, other micro-batches."""
+        kept = self.elements[:1] if self.is_stored else () if self.after else self.elements
+        return sum(map(self.n_bytes, kept))
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -110,14 +124,15 @@ class Exchange:
 
     def tile_chunks(self, accelerator: Accelerator, most: int) -> Iterator[tuple[int, int, int]]:
         """Yield the chunks of one tile with ``most`` elements: full ones, then the rest."""
-        times = self.most // min(self.elements)
+        smaller = min(filter(None, self.elements))
+        times = self.most // smaller
         least = most // times
         n_bytes = self._chunk_bytes(accelerator, self.n_bytes(most))
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
         if self.streamed is not None and not self.is_message:
             size = -(-least // -(-least // size))  # no small rest in each of many tiles
         full, rest = divmod(least, size)
-        grows = [side // min(self.elements) for side in self.elements]
+        grows = [side // smaller for side in self.elements]
         for trips, elements in ((full, size), (1 if rest else 0, rest)):
             if trips:
                 yield trips, elements * grows[0], elements * grows[1]
