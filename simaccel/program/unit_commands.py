@@ -68,9 +68,9 @@ class Link(UnitCommand):
             is_one = self.kind == "send" or self.out.name == self.tile.name
             leaves, comes = n_bytes if sent else 0, 0 if is_one and sent else n_bytes
         moved = ((LINK_SENT, self.tile.view.name), sent), ((LINK_RECEIVED, name), comes)
-        known = tuple(one for one in moved if one[1])
+        nonzero = tuple((level, amount) for level, amount in moved if amount)
         lag = 0 if self.kind == "send" else self.lag_cycles(accelerator)
-        return UnitWork(cycles, leaves, comes, known, channels, lag)
+        return UnitWork(cycles, leaves, comes, nonzero, channels, lag)
 
     def lag_cycles(self, accelerator: Accelerator) -> int:
         """Return the cycles from the departure of the last byte to its arrival."""

@@ -189,8 +189,8 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         },
         "micro_batch_ends": list(run.ends),
         "stages": [
-            _stage_json(run, stage) | {name: found[name] for name in ("engines", "operators")}
-            for stage, found in every
+            _stage_json(run, stage) | {name: figures[name] for name in ("engines", "operators")}
+            for stage, figures in every
         ],
     }
 

@@ -142,7 +142,7 @@ def plan_pipeline(point: Point) -> PipelinePlan:
     sequences, size = -(-batch // (chosen * degrees.batch)), group.pod.count
     routes = [accelerator.pod.route(at * size, (at + 1) * size) for at in range(stages - 1)]
     bits = whole.tensors[STAGE_INPUT].bits
-    each = [one for stage in planned for one in _with_messages(stage, routes, handed, bits)]
+    linked = [part for stage in planned for part in _with_messages(stage, routes, handed, bits)]
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
@@ -152,7 +152,7 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         batch=batch,
         rows=1 if phase == "decode" else whole.parameters["prompt"],
         micro_batches=chosen,
-        stages=tuple(_name_stages(each, layer_count(whole), stages)),
+        stages=tuple(_name_stages(linked, layer_count(whole), stages)),
         messages=tuple(_message(accelerator, in_bytes(handed, bits), way) for way in routes),
         back=_message(
             accelerator,

@@ -146,8 +146,8 @@ def _build(phase: str, batch: int) -> Workload:
 
 
 def _link_energy(run: PipelineRun) -> float:
-    chips: int = run.accelerator.pod.count
-    return chips * pipeline_row(run)["energy_pj"].get("link", 0.0)
+    energy: float = pipeline_row(run)["energy_pj"]["link"]
+    return run.accelerator.pod.count * energy
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
