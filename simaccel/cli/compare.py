@@ -198,8 +198,7 @@ def _run_all(
         def note_row(number: int, record: Record) -> None:
             row = row_of(points[number], [record])
             note(number, row)
-            went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
-            bar.line(f"{_name(row)}: {went}")
+            bar.line(f"{_name(row)}: {row.outcome}")
 
         with jobs.working(processes_of(points)) as team:
             records, _ = run_points(points, team, bar.show, kept, note_row, whole=True)

@@ -1,8 +1,9 @@
-"""Progress on stderr: only in a terminal, and only if something takes longer than a second.
+"""Progress on stderr, if something takes longer than a second.
 
 A bar shows the completed share of the work, with a line above it for each completed part, such as a
 layer or a run. Each command also has a bar of its own for phases without another bar; it gives way
-to the others and to output.
+to the others and to output. Outside of a terminal there is no bar, and there are lines only of what
+takes longer than ten seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SILENT_SECONDS = 1.0
 """Work that is over sooner shows no bar."""
+UNSEEN_SECONDS = 10.0
+"""Work that is over sooner prints no lines outside of a terminal."""
 _MOST_SECONDS = 2.0
 """Time within which a bar is drawn, or never."""
 _SHOW_CURSOR = "\x1b[?25h"
@@ -40,7 +43,8 @@ class ProgressBar:
     def __init__(self, label: str, *, quiet: bool = False, waits: bool = False) -> None:
         self.label = label
         self.waits = waits
-        self.hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
+        self.silent = quiet or sys.stderr is None
+        self.hidden = self.silent or not sys.stderr.isatty()
         self.started = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID
@@ -110,10 +114,14 @@ class ProgressBar:
 
     def line(self, text: str) -> None:
         """Print a line for a finished part above the bar, unless everything is over soon."""
-        if self.hidden:
+        if self.silent:
             return
         self._finished.append(text)
-        if self._progress is not None or self._is_time():
+        if self.hidden:
+            if time.monotonic() - self.started >= UNSEEN_SECONDS:
+                print(*self._finished, sep="\n", file=sys.stderr, flush=True)
+                self._finished.clear()
+        elif self._progress is not None or self._is_time():
             with self._lock:
                 progress = self._start_bar()
             self._print(progress)

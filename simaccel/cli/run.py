@@ -217,7 +217,12 @@ def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
     _, accelerator, dataflow = inputs
     designs = neighbour_designs(accelerator, dataflow, options)
     with jobs.working() as team, ProgressBar("other designs", quiet=quiet) as bar:
-        return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
+
+        def tell(row: StudyRow) -> None:
+            bar.line(f"{row.settings[0].text}: {row.outcome}")
+
+        options = replace(options, each=team.run_each)
+        return run_designs(designs, inputs, options, bar.show, tell)
 
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:

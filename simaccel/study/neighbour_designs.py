@@ -92,14 +92,16 @@ def run_designs(
     inputs: tuple[Workload, Accelerator, str | Tree],
     options: Options,
     watch: Callable[[float, str], None] = lambda _done, _note: None,
+    on_row: Callable[[StudyRow], None] = lambda _row: None,
 ) -> list[StudyRow]:
     """Map the workload to each design and run it; a mapping given by the user is kept."""
     workload, accelerator, dataflow = inputs
     base = replace(base_point(workload, accelerator), dataflow=dataflow, options=options)
     rows = []
     for at, design in enumerate(designs):
-        watch(at / len(designs), design.text)
+        watch(at / len(designs), f"{at + 1} of {len(designs)}: {design.text}")
         rows.append(_run(replace(base, settings=(design,))))
+        on_row(rows[-1])
     return rows
 
 

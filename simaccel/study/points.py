@@ -183,6 +183,11 @@ class StudyRow:
         return self.result
 
     @property
+    def outcome(self) -> str:
+        """Its cycles in words, or why there are none."""
+        return self.problem if self.result is None else f"{self.result['cycles']:,} cycles"
+
+    @property
     def memory_share(self) -> float | None:
         """Share of the fullest memory of a chip that tensors take; None: unknown."""
         return None if self.figures is None else self.figures["memory_share"]

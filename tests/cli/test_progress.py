@@ -67,14 +67,44 @@ def test_what_was_finished_before_the_bar_is_told_with_it(monkeypatch: pytest.Mo
     assert told == ["[b]one[/b]", "two", "three"]
 
 
-def test_nobody_is_told_outside_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_told_soon_outside_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = io.StringIO()
     monkeypatch.setattr(sys, "stderr", plain)
     monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
     with ProgressBar("working") as bar:
         bar.line("one")
         bar.show(0.5)
-    assert plain.getvalue() == ""
+        assert plain.getvalue() == ""
+        monkeypatch.setattr(progress, "UNSEEN_SECONDS", 0.0)
+        bar.show(0.7)
+        assert plain.getvalue() == ""
+        bar.line("two")
+        assert plain.getvalue() == "one\ntwo\n"
+    with ProgressBar("working", quiet=True) as bar:
+        bar.line("three")
+    assert plain.getvalue() == "one\ntwo\n"
+
+
+def test_long_work_outside_of_a_terminal_prints_what_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows as they come, on stderr: those of a comparison, and designs beside a run."""
+    plain = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", plain)
+    monkeypatch.setattr(progress, "UNSEEN_SECONDS", 0.0)
+    gemm = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+    _called(f"compare {gemm} --dataflow naive --sweep buffer=256,512 --set jobs=1 --json")
+    assert [line.partition(":")[0] for line in plain.getvalue().splitlines()] == [
+        "256 B, naive",
+        "512 B, naive",
+    ]
+    plain.truncate(0)
+    plain.seek(0)
+    _called(f"run {gemm} --dataflow naive --designs")
+    names = [line.partition(": ")[0] for line in plain.getvalue().splitlines()]
+    own = [name for name in names if not name.startswith("searched ")]
+    assert own[:2] == ["twice the buffer", "twice the channels of DRAM"]
+    assert re.search(r"(?m)^twice the buffer: [0-9]+ cycles$", plain.getvalue())
 
 
 def test_a_command_that_tells_of_nothing_shows_that_it_works(
