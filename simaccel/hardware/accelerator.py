@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -235,25 +235,28 @@ class Accelerator(Spec):
         ``elements``: elements x passes of the SFU; ``moved``: bytes by (level and direction,
         tensor); ``cycles``: of leakage, if it is to be counted. Floats, or arrays if amounts are.
         """
-        at: dict[str, list[tuple[str, Any]]] = {}
+        levels: dict[str, Any] = {}
         for (level, _), n_bytes in moved.items():
-            at.setdefault(place_of(level), []).append((level, n_bytes))
+            levels[level] = levels.get(level, 0) + n_bytes
+        at: dict[str, Any] = {}
+        for level, n_bytes in levels.items():
+            place = place_of(level)
+            at[place] = at.get(place, 0) + (n_bytes if level != LINK_RECEIVED else 0)
         by_level: dict[str, Any] = {"mac": macs * self.prices.mac_pj}
         by_level["sfu"] = elements * self.prices.sfu_pj_per_element
         for place in ("buffer", "noc", "dram", *({SHARED} & at.keys())):
-            by_level[place] = self._energy_at(place, at.get(place, []))
+            by_level[place] = at.get(place, 0) * self._pj_per_byte(place)
         if self.prices.leakage_pj_per_cycle and cycles is not None:
             by_level["leakage"] = cycles * self.cores.count * self.prices.leakage_pj_per_cycle
         if isinstance(self.array, SpatialArraySpec):
-            by_level["pe"] = sum(n * self._pj_per_byte(level) for level, n in at.get("pe", []))
+            in_pes = ((way, n) for (way, _), n in moved.items() if place_of(way) == "pe")
+            by_level["pe"] = sum(n * self._pj_per_byte(level) for level, n in in_pes)
         elif self.array.accumulator is not None:
-            by_level["accumulator"] = self._energy_at("accumulator", at.get("accumulator", []))
+            place = "accumulator"
+            by_level[place] = at.get(place, 0) * self._pj_per_byte(place)
         return by_level | {
-            place: self._energy_at(place, at[place]) for place in (HOPS, LINK) if place in at
+            place: at[place] * self._pj_per_byte(place) for place in (HOPS, LINK) if place in at
         }
-
-    def _energy_at(self, place: str, amounts: Sequence[tuple[str, Any]]) -> Any:  # noqa: ANN401 - as amounts are
-        return sum(n for level, n in amounts if level != LINK_RECEIVED) * self._pj_per_byte(place)
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
         """Return the energy in pJ of moving each tensor, by level; ``moved``: see above."""
