@@ -140,7 +140,8 @@ class BlockFills:
             return None
         axis = space.cut_axis(op.name)
         pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ONE
-        cycles = self.units.sfu_cycles(op, VECTORS[op.operator.kind].steps["whole"], sizes)
+        work = self.units.cost(VECTORS[op.operator.kind].steps["whole"])
+        cycles = self.units.sfu_cycles(op, work, sizes)
         return ints(cycles * (pieces == 1))
 
     def interval_cycles(

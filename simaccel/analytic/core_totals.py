@@ -141,7 +141,7 @@ class GroupTotals:
         return self._sum(lambda totals: totals.counts.elements)
 
     def _sum(self, amount: Callable[[FamilyTotals], Ints]) -> Ints:
-        return ints(sum(len(one.cores) * ints(amount(one.totals)) for one in self.every))
+        return ints(sum(len(one.cores) * amount(one.totals) for one in self.every))
 
     @cached_property
     def moved(self) -> dict[Level, Ints]:
@@ -216,8 +216,11 @@ class GroupTotals:
     @cached_property
     def resources(self) -> dict[str, int]:
         """The work of each resource in cycles, for a single mapping."""
-        first, shared = self.every[0].cores[0], {**self._shared, **self.links}
-        work = {on_chip(first, name): 0 for name in self.every[0].totals.resources}
+        first, known = self.every[0].cores[0], self.every[0].totals.resources
+        if self._is_one and not first and not self.links:
+            return {name: int(cycles) for name, cycles in known.items()}
+        shared = {**self._shared, **self.links}
+        work = {on_chip(first, name): 0 for name in known}
         for share in self.every:
             own = ((name, n) for name, n in share.totals.resources.items() if name not in shared)
             for (name, cycles), core in product(own, share.cores):

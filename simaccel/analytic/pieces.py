@@ -156,8 +156,7 @@ class PathCuts:
     @cached_property
     def is_single(self) -> bool:
         """Whether these are the cuts of a single candidate, so that all figures are scalars."""
-        sides = self.full[-1].values()
-        return self._single is None and not any(isinstance(side, np.ndarray) for side in sides)
+        return self._single is None and np.ndarray not in map(type, self.full[-1].values())
 
     @cached_property
     def steps(self) -> dict[str, tuple[CutStep, ...]]:

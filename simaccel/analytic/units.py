@@ -56,18 +56,18 @@ class UnitCosts(BitWidths):
         return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ONE)
 
     def vector_bytes(
-        self, path: TreePath, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]
+        self, path: TreePath, op: BoundOperator, work: Passes, sizes: dict[str, Ints]
     ) -> list[Ints]:
-        """Return the bytes of a block of a step: read of each input, then written."""
-        cost, widths = self.cost(step), self.widths(path, op)
-        read = zip(op.inputs, cost.reads, widths, strict=False)
-        uses = [*read, (op.output, cost.writes, widths[-1])]
+        """Return the bytes of a block: read of each input, then written."""
+        widths = self.widths(path, op)
+        read = zip(op.inputs, work.reads, widths, strict=False)
+        uses = [*read, (op.output, work.writes, widths[-1])]
         return [times * _n_bytes(view, width, sizes) for view, times, width in uses]
 
-    def sfu_cycles(self, op: BoundOperator, step: VectorStep, sizes: dict[str, Ints]) -> Ints:
-        """Return the cycles of the SFU for a block of a step."""
+    def sfu_cycles(self, op: BoundOperator, work: Passes, sizes: dict[str, Ints]) -> Ints:
+        """Return the cycles of the SFU for a block."""
         elements = math.prod((sizes[rank] for rank in op.ranks), start=ONE)
-        return ints(self.accelerator.sfu.cycles(self.cost(step), elements, self.rows(op, sizes)))
+        return ints(self.accelerator.sfu.cycles(work, elements, self.rows(op, sizes)))
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
@@ -138,7 +138,7 @@ class UnitCosts(BitWidths):
                 which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)
             )
         more = tuple(kind.items())
-        if isinstance(which, int) and not any(isinstance(size, np.ndarray) for size in shape):
+        if isinstance(which, int) and np.ndarray not in map(type, shape):
             held = STATIONARITIES[which]
             return [made(find_single(of, self.accelerator, held, more, *shape))]
         blocks = ManyBlocks.of_shape(shape, which)

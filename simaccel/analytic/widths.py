@@ -61,11 +61,11 @@ class BitWidths:
     def widths(self, path: TreePath, op: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator uses."""
         if path not in self._widths:
-            self._widths[path] = []
+            self._widths[path], around = [], {keep.tensor for keep in self.family.around}
             for use, view in op.uses:
-                name = self.tile_of(path, use)
-                is_own, around = name in path.kept, {keep.tensor for keep in self.family.around}
-                held = view if is_own or name not in around else view.as_wide(self._kept_bits(name))
+                name, held = self.tile_of(path, use), view
+                if name in around and name not in path.kept:
+                    held = view.as_wide(self._kept_bits(name))
                 self._widths[path].append(self.tile_width(name, held))
         return self._widths[path]
 

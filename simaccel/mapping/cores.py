@@ -124,6 +124,8 @@ def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
 
 def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
     """Return the cores by the start and sizes of their pieces, core 0 first."""
+    if not cut.spreads:
+        return (CoreShare((0,), cut.sizes, ((),)),)
     by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
 
     def collect_below(

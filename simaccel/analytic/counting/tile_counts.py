@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +38,7 @@ from simaccel.units import MAC
 from simaccel.workload.names import sums_name, tensor_of
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(NamedTuple):
     """The memory that a tile comes from: its entry of the path (-1: outside of the group)."""
 
     at: int
@@ -47,8 +47,7 @@ class _Source:
     """The candidates whose tile comes from it."""
 
 
-@dataclass(frozen=True)
-class _KeptTile:
+class _KeptTile(NamedTuple):
     """A tile that a keep, entry ``at`` of the path, holds in a memory (``place``)."""
 
     cuts: PathCuts
@@ -258,7 +257,7 @@ class TileCounter:
                     room = n_bytes * spills, slots * spills
                     self.counts.hold(tile.place, sums_name(name), *room, tile.view.kind)
                     n_bytes, slots = n_bytes * (1 - spills), slots * (1 - spills)
-        self.counts.hold(tile.place, name, ints(n_bytes), ints(slots), tile.view.kind)
+        self.counts.hold(tile.place, name, n_bytes, slots, tile.view.kind)
         if any_true(has_own_axis):
             for view in stored:
                 own_axis_tiles = ints(n_bytes * has_own_axis), ints(slots * has_own_axis)

@@ -109,20 +109,20 @@ class WorkCounter:
                     self._correct(around, operator, steps["divide"])
 
     def _pass(self, path: TreePath, cuts: PathCuts, op: BoundOperator, step: VectorStep) -> None:
-        names = self.units.names(path, op)
+        names, work = self.units.names(path, op), self.units.cost(step)
         for count, sizes in blocks_of(cuts, op.ranks):
-            *reads, written = self.units.vector_bytes(path, op, step, sizes)
+            *reads, written = self.units.vector_bytes(path, op, work, sizes)
             for name, n_bytes in zip(names, reads, strict=False):
                 self.found.move(f"{BUFFER}_read", name, count * n_bytes)
             self.found.move(f"{BUFFER}_write", names[-1], count * written)
-            cycles = count * self.units.sfu_cycles(op, step, sizes)
+            cycles = count * self.units.sfu_cycles(op, work, sizes)
             self.found.work(SFU, cycles)
             self.found.add_serial_cycles(op.name, cycles)
             read = self.accelerator.read_rate.cycles(sum(reads, start=ZERO))
             self.found.work("buffer_read", count * ints(read))
             write = self.accelerator.write_rate.cycles(written)
             self.found.work("buffer_write", count * ints(write))
-        work, elements = self.units.cost(step), elements_of(cuts, op.ranks)
+        elements = elements_of(cuts, op.ranks)
         self.found.elements = self.found.elements + work.passes * elements
         if work.row_passes:
             rows = over_pieces(cuts, op.ranks, lambda sizes: self.units.rows(op, sizes))
@@ -159,7 +159,8 @@ class WorkCounter:
             self._hold_sums(path, cuts, op, count, matmul_of(op, sizes))
         starting: list[Blocks] = []
         if begins_sums(cuts, op):
-            starting += blocks_of(cuts, op.ranks, op.reduced, upto)
+            is_cut = any(cuts.steps.get(rank) for rank in op.reduced)
+            starting += blocks_of(cuts, op.ranks, op.reduced if is_cut else frozenset(), upto)
             more = [(-count, sizes) for count, sizes in starting]
             pairs = zip(adding, starting, strict=False)
             same = all(all_true(count == first) for (count, _), (first, _) in pairs)

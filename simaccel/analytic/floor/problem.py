@@ -121,10 +121,9 @@ class BoundProblem:
 
 def positions(dim: Terms, sizes: dict[str, int]) -> int:
     """Return the distinct positions of a dimension; a lower bound if longer than `_COUNTED`."""
-    whole = extent(dim, sizes)
     if len(dim) == 1:
         return sizes[dim[0][0]]
-    if whole > _COUNTED:
+    if extent(dim, sizes) > _COUNTED:
         return max(sizes[rank] for rank, _ in dim)
     reached = np.zeros(1, dtype=np.bool_)
     reached[0] = True
