@@ -36,6 +36,7 @@ PLACE: Final = "core 2, or cores 0-1, or chips 0-3, or chips 0-3 cores 0-1"
 """The forms of a group's place."""
 REST: Final = "rest"
 _PLAIN = re.compile(r"[\w.#*/-]+")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
 _SHAPES = {
     "loop": "loop RANK SIZE, such as loop q 64",
@@ -183,9 +184,10 @@ class LineReader:
 
         """
         word = self.word()
-        if not re.fullmatch(rf"{before}-?[0-9]{{1,18}}", word):
+        digits = word.removeprefix(before)
+        if not (word.startswith(before) and _INTEGER.fullmatch(digits)):
             raise self.fault()
-        return int(word.removeprefix(before))
+        return int(digits)
 
     def end(self) -> None:
         """Require that no word is left.

@@ -111,7 +111,7 @@ class _Conversions:
     def _add(self, operator: Operator) -> None:
         """Add an operator with converted operands; the output of an einsum is converted, too."""
         is_new = f".{CONVERTED}." in operator.name
-        if is_new or not self._is_plain(operator) or not any(map(self._foreign, operator.inputs)):
+        if is_new or not any(map(self._foreign, operator.inputs)) or not self._is_plain(operator):
             self.operators.append(operator)
             return
         operands = dict.fromkeys(filter(self._foreign, operator.inputs))
