@@ -252,8 +252,7 @@ class Accelerator(Spec):
             in_pes = ((way, n) for (way, _), n in moved.items() if place_of(way) == "pe")
             by_level["pe"] = sum(n * self._pj_per_byte(level) for level, n in in_pes)
         elif self.array.accumulator is not None:
-            place = "accumulator"
-            by_level[place] = at.get(place, 0) * self._pj_per_byte(place)
+            by_level["accumulator"] = at.get("accumulator", 0) * self._pj_per_byte("accumulator")
         return by_level | {
             place: at[place] * self._pj_per_byte(place) for place in (HOPS, LINK) if place in at
         }
