@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.dataflows import DEPLOYED
+from simaccel.errors import InputError
 from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
@@ -24,11 +25,13 @@ from simaccel.report.units import (
 )
 from simaccel.run.limits import kind_of
 from simaccel.run.memories import phase_of, resident_bytes
+from simaccel.schedulers.parallel import ParallelDegrees, spread_over
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload import Workload
-from simaccel.workload.language.experts import ways_of
+from simaccel.workload.files import parse_workload
+from simaccel.workload.language.experts import GROUPED, parts_of, ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +83,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         return
     yield f"{where}, {_exchanges_text(result)}"
     yield _cuts_text(result)
-    yield from _padded_lines(result.workload)
+    yield from _padded_lines(result)
     yield from _copies_lines(result)
     places = result.pod.places
     for place in places:
@@ -96,8 +99,9 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         )
 
 
-def _padded_lines(workload: Workload) -> Iterator[str]:
+def _padded_lines(result: ExperimentResult) -> Iterator[str]:
     """Return a line if chips that share experts don't divide them."""
+    workload = result.workload
     if (ways := ways_of(workload.parameters.get("experts", ""))) > 1:
         routers = (one for one in workload.operators if one.name.endswith("router"))
         experts = next(routers).ranks["x"]
@@ -105,8 +109,35 @@ def _padded_lines(workload: Workload) -> Iterator[str]:
             return
         yield (
             f"{experts} experts over {ways} groups of chips: this one holds "
-            f"{-(-experts // ways)}, the most"
+            f"{-(-experts // ways)}, the most{_without_text(result, ways, experts)}"
         )
+
+
+def _without_text(result: ExperimentResult, ways: int, experts: int) -> str:
+    """Return how many groups of chips hold no expert, and legal degrees by which each holds one.
+
+    Chips that fewer ways leave share each expert's products, or the batch. Empty if each holds one.
+    """
+    if ways <= experts:
+        return ""
+    without = f"; {ways - experts} groups hold none"
+    fewer = max(n for n in range(1, experts + 1) if ways % n == 0)
+    cuts = [cut for cut in result.pod.cuts.values() if "x" in cut]
+    tensor = max(math.prod(axis.size for axis in cut.get("f", ())) for cut in cuts)
+    data = result.accelerator.pod.count // (tensor * ways)
+    spread = f"{GROUPED}:{parts_of(result.workload.parameters['experts'])}:{fewer}"
+    told = parse_workload({**result.workload.parameters, "experts": spread})
+    more = ways // fewer
+    for degrees in (
+        ParallelDegrees(tensor * more, data, fewer),
+        ParallelDegrees(tensor, data * more, fewer),
+    ):
+        try:
+            spread_over(told, degrees)
+        except InputError:
+            continue
+        return f"{without} ({degrees.name} has no such group)"
+    return without
 
 
 def _blocks(numbering: Numbering, dimensions: int) -> Iterator[str]:

@@ -209,10 +209,10 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
     )
     if not experts:
         allowed = f"nothing: {workload.name} has no experts"
+    elif not any(GROUPS in operator.ranks for operator in workload.operators):
+        allowed = "nothing, but with --set experts=grouped"
     elif degrees.expert > experts:
         allowed = f"at most the {experts} experts of {workload.name}"
-    elif not any(GROUPS in operator.ranks for operator in workload.operators):
-        allowed = f"nothing, but for --experts grouped:{degrees.batch}"
     elif used % degrees.expert:
         allowed = f"a degree that divides the {used} places of experts that tokens go to"
     if allowed:

@@ -140,11 +140,12 @@ def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: s
 def _group_for_ways(workload: Workload, ways: int) -> Workload:
     """Return a workload whose tokens in groups go to experts on ``ways`` chips.
 
-    Few tokens use as many experts on each; experts are padded if ``ways`` doesn't divide them.
+    Few tokens use as many experts on each; experts are padded if ``ways`` doesn't divide them, or
+    there are fewer.
     """
     spread, experts = workload.parameters.get("experts", ""), expert_count(workload)
     parts, divides = parts_of(spread), experts % ways == 0
-    wrong = not parts or ways > experts or not _is_plain(workload)
+    wrong = not parts or not experts or not _is_plain(workload)
     if wrong or (divides and spread != GROUPED):
         return workload
     return parse_workload({**workload.parameters, "experts": f"{GROUPED}:{parts}:{ways}"})

@@ -16,11 +16,12 @@ from simaccel.report.pods import pod_lines
 from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
-from simaccel.study.chip_share import spread_experts
+from simaccel.study.chip_share import grouped_experts, spread_experts
 from simaccel.study.experiment import simulate
 from simaccel.study.precision import place_on
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
+from simaccel.workload.language.experts import ways_of
 from simaccel.workload.language.model import Transformer
 
 SMALL = Transformer(
@@ -126,7 +127,8 @@ def _layer(name: str, **sizes: Any) -> Any:  # noqa: ANN401 - what `build` takes
         ("llama3-8b", "uniform", 4, "got 4; allowed: nothing: llama3-8b has no experts"),
         ("mixtral-8x7b", "grouped", 16, "at most the 8 experts of mixtral-8x7b"),
         ("mixtral-8x7b", "grouped", 3, "degree that divides the 8 places of experts"),
-        ("mixtral-8x7b", "uniform", 4, "nothing, but for --experts grouped:4"),
+        ("mixtral-8x7b", "uniform", 4, "nothing, but with --set experts=grouped"),
+        ("mixtral-8x7b", "uniform", 16, "nothing, but with --set experts=grouped"),
     ],
 )
 def test_experts_that_cannot_be_cut(name: str, experts: str, degree: int, said: str) -> None:
@@ -161,6 +163,40 @@ def test_chips_that_do_not_divide_the_experts(
     assert mine.shapes["experts.Wup"] == (held, 16, 24)
     assert mine.stored_bytes("experts.Wup") == 2 * expert * 2
     assert mine.operator("experts.up").macs == held * tokens * expert
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch", "ways", "better"),
+    [
+        ("decode", 12, 6, " (tensor 2 x data 1 x expert 3 has no such group)"),
+        ("decode", 8, 8, " (tensor 2 x data 1 x expert 4 has no such group)"),
+        ("prefill", 3, 5, ""),
+        ("decode", 1, 8, " (tensor 2 x data 1 x expert 4 has no such group)"),
+    ],
+)
+def test_more_chips_than_experts(phase: str, batch: int, ways: int, better: str) -> None:
+    """Four experts: some chips have one, the others padding. Values in numpy; weights by hand."""
+    sizes: dict[str, Any] = {"phase": phase, "prompt": 4, "batch": batch, "causal_blocks": 1}
+    sets = [f"chips={ways}", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
+    pod = load_accelerator("tpu_v3", sets)
+    options = Options(tensor_parallel=1, expert_parallel=ways)
+    result = simulate(transformer(SMALL, **sizes, experts="grouped"), pod, "naive", options=options)
+    whole = transformer(SMALL, **sizes, experts=f"grouped:1:{ways}")
+    checks = {one.operator: one for one in check_chips(place_on(whole, pod), result.pod)}
+    assert checks["combine"].compared == checks["combine"].elements > 0
+    expert = 16 * 24 * 2
+    for name in ("Wgate", "Wup", "Wdown"):
+        assert result.pod.workload.stored_bytes(f"experts.{name}") == expert
+        assert result.run.moved["dram_read", f"experts.{name}"] % expert == 0
+    lines = [line for line in pod_lines(result) if "experts over" in line]
+    held = f"4 experts over {ways} groups of chips: this one holds 1, the most"
+    assert lines == [f"{held}; {ways - 4} groups hold none{better}"]
+
+
+def test_more_chips_than_experts_are_no_split_by_default() -> None:
+    layer = build("mixtral-8x7b", phase="decode", batch=16, kv_len=512)
+    tried = [ways_of(one.parameters["experts"]) for one in grouped_experts(layer, 9 * 16)]
+    assert set(tried) == {1, 3, 6}
 
 
 def test_a_token_reads_the_experts_that_it_uses() -> None:

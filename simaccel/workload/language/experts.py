@@ -39,7 +39,8 @@ ExpertLoad = str | Sequence[int]
 - ``uniform``: all experts equally; with few tokens the worst case, as each uses other experts.
 - ``grouped``: in groups of tokens; of a decode step in as many groups as possible, so that chips
   can share them. ``grouped:P``: in a multiple of P groups. ``grouped:P:W``: experts padded to a
-  multiple of W, so that each of W chips has as many places for them.
+  multiple of W, so that each of W chips has as many places for them; of more chips than experts
+  some have padding alone.
 """
 UNIFORM = "uniform"
 GROUPED = "grouped"
@@ -60,9 +61,8 @@ def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fau
     """Return the faults of a spread of ``rows`` tokens over a model's experts."""
     file, experts, chosen = model.name, model.experts, model.chosen
     if parts_of(spread):
-        allowed = f"at most {experts} ways, as the model has so many experts"
-        allowed = allowed if experts else "nothing, as the model has no experts"
-        return [Fault(file, "experts", spread, allowed)] * (ways_of(spread) > experts)
+        allowed = "nothing, as the model has no experts"
+        return [] if experts else [Fault(file, "experts", spread, allowed)]
     if isinstance(spread, str):
         drawn = _DRAWN.fullmatch(spread)
         if drawn and rows * experts > MAX_DRAWN:
