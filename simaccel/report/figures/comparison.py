@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, Final
 
+from simaccel.numbers import is_logarithmic
 from simaccel.report.comparison import series_of
 from simaccel.report.figures.facets import (
     EDGE,
@@ -33,7 +34,8 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.units import short_names
 from simaccel.study.figure_table import Figure as Metric
-from simaccel.study.points import StudyRow
+from simaccel.study.parameters import PARAMETERS
+from simaccel.study.points import Setting, StudyRow
 from simaccel.units import ARRAY, SFU
 
 UTILISATION: Final = "utilisation (% of peak MACs)"
@@ -161,11 +163,12 @@ _MOST_FLAT: Final = 6
 
 
 def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
-    """Draw a metric, with a line or a colour for each dataflow. Call it inside ``style()``.
+    """Draw a metric over the first number that differs, with a line for each dataflow.
 
-    Unknown values and failed runs are left out.
+    Without a number there are bars. Unknown values and failed runs are left out. Call it inside
+    ``style()``.
     """
-    rows = list(map(_over_a_number, rows))
+    rows = _over_a_number(rows)
     figure = new_figure(_METRIC_WIDTH, _METRIC_HEIGHT, title)
     leads = [row.lead for row in rows if row.lead]
     if leads and not leads[0].axis.named:
@@ -185,11 +188,21 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
     return figure
 
 
-def _over_a_number(row: StudyRow) -> StudyRow:
-    """Return a row whose point is the first of its values that is a number, if one is."""
-    at = next((at for at, point in enumerate(row.settings) if not point.axis.named), 0)
-    others = (*row.settings[:at], *row.settings[at + 1 :])
-    return replace(row, settings=(*row.settings[at : at + 1], *others))
+def _over_a_number(rows: Sequence[StudyRow]) -> list[StudyRow]:
+    """Return rows whose first setting is a number, if one is; else their length, if it differs."""
+    lengths = {row.seq_len for row in rows if row.seq_len is not None}
+    if len(lengths) > 1 and all(setting.axis.named for setting in rows[0].settings):
+        log = is_logarithmic(min(lengths), max(lengths))
+        axis = replace(PARAMETERS["seq-len"].axis, log=log)
+        numbered = ((row, row.seq_len or 0) for row in rows)
+        return [
+            replace(row, settings=(Setting(axis, n, str(n), place=n), *row.settings))
+            for row, n in numbered
+        ]
+    return [
+        replace(row, settings=tuple(sorted(row.settings, key=lambda each: each.axis.named)))
+        for row in rows
+    ]
 
 
 def _value(row: StudyRow, metric: Metric) -> float | None:

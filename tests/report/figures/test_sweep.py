@@ -159,16 +159,18 @@ def test_swept_lengths_are_one_panel() -> None:
     assert axes.get_title(loc="left") == ""
 
 
-def test_a_metric_over_swept_lengths_is_a_line_for_each_dataflow() -> None:
-    """The length is on the axis, so it is no part of a line's name."""
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_a_metric_over_lengths_is_a_line_for_each_dataflow(is_swept: bool) -> None:  # noqa: FBT001
+    """The length, of a sweep or a list, is on the axis, so it is no part of a line's name."""
     lengths = [64, 128, 256]
     swept = [
         replace(row, seq_len=length, figures={"cycles": 10 * length + at})
         for length in lengths
         for at, row in enumerate(rows([length], LENGTH))
     ]
+    given = swept if is_swept else [replace(row, settings=()) for row in swept]
     with style():
-        axes = draw_metric(swept, "title", METRICS["cycles"]).axes[0]
+        axes = draw_metric(given, "title", METRICS["cycles"]).axes[0]
     for at, name in enumerate(NAMES):
         assert line(axes, name) == (lengths, [10 * length + at for length in lengths])
 
