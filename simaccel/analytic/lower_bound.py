@@ -275,6 +275,8 @@ def _phase(
             - times * tile * slots
             for level, names in (("dram_read", [name]), ("dram_write", [name, *made]))
         )
+        if not any_true((reads > 0) | (writes > 0)):
+            continue
         all_of.add(reads * (slots > 0), writes * (slots > 0), tile)
         single.add(reads * (slots == 1), writes * (slots == 1), tile)
         of_tensor = _TransferSeries(accelerator)
@@ -310,6 +312,8 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
             continue
         tile = counts.tile_bytes(BUFFER, keep.tensor)
         reads = ints(counts.moved.get(("dram_read", keep.tensor), 0)) - tile * keep.slots
+        if not any_true(reads > 0):
+            continue
         single.add(reads * (keep.slots == 1), ZERO, tile)
         series = _TransferSeries(accelerator)
         series.add(reads, ZERO, tile)

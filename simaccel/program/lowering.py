@@ -207,8 +207,9 @@ class _Lowering:
             if not (held.maker and state.step == "statistics")  # which make nothing
         ]
         state = replace(state, tiles=(*state.tiles, *own))
+        used = [self._used_tiles(item) for item in body.items] if own else []
         users = {
-            held: [n for n, item in enumerate(body.items) if self._uses(item, held)]
+            held: [n for n, tiles in enumerate(used) if (held.use, held.user) in tiles]
             for held, _ in own
         }
         nodes: list[Node] = []
@@ -225,14 +226,14 @@ class _Lowering:
                     nodes += self.tiles.take(held, tile, state)
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
-    def _uses(self, item: Item, held: TilePlacement) -> bool:
-        """Return whether a tile of an enclosing body is used below."""
-        return any(
-            held.use == self.outline.aliases.get(use, use)
+    def _used_tiles(self, item: Item) -> set[tuple[str, str]]:
+        """Return the tiles of enclosing bodies that are used below: (tensor, operator or "")."""
+        return {
+            (self.outline.aliases.get(use, use), user)
             for leaf in item.leaves
-            if held.user in ("", leaf.op.name)
             for use, _ in leaf.op.uses
-        )
+            for user in ("", leaf.op.name)
+        }
 
     def _item(self, item: Item, state: BodyState) -> Iterator[Node]:
         if isinstance(item, OperatorLeaf):
