@@ -120,11 +120,9 @@ def _used_positions(
             yield range(max(first, span.start), min(end, span.stop))
             continue
         marks = np.zeros(span.stop, dtype=np.bool_)
-        reached = np.array([span.start])
+        marks[span.start] = True
         for rank, factor in dim.terms:
-            steps = factor * np.arange(ranks[rank])
-            reached = np.unique(reached[:, None] + steps[None, :])
-        marks[reached] = True
+            marks[np.flatnonzero(marks)[:, None] + factor * np.arange(ranks[rank])] = True
         marks[:first] = False
         marks[end:] = False
         yield marks
