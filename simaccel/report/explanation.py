@@ -231,7 +231,7 @@ _REASONS: Final = {
 }
 
 
-def _assumption_text(group: GroupExplanation, each: Disagreement) -> str:
+def assumption_text(group: GroupExplanation, each: Disagreement) -> str:
     """Return the assumption of the analysis that differs from what the machine does."""
     if each.reason == "waits":
         terms = (f"{name} {n:,}" for name, n in group.prediction.bound_terms.items())
@@ -269,7 +269,7 @@ def _tree_assumption(group: GroupExplanation) -> str:
 def _shares_text(group: GroupExplanation, each: Disagreement) -> str:
     """Return the measured shares of a difference, in % of the machine's, or the assumption."""
     if each.unit == "bytes" or not each.shares or not each.machine:
-        return _assumption_text(group, each)
+        return assumption_text(group, each)
     parts = [(share_name(one), one.amount / each.machine) for one in each.shares]
     known = [f"{text} {_sign_text(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
     return f"{', '.join(known)}; unexplained {_sign_text(each.rest / each.machine)}".lstrip("; ")
@@ -319,7 +319,7 @@ def _disagreement_json(group: GroupExplanation, each: Disagreement) -> dict[str,
     shares = {share_name(share): share.amount for share in each.shares}
     return {
         **{name: getattr(each, name) for name in ("analysis", "what", "unit", "machine", "other")},
-        "assumption": _assumption_text(group, each),
+        "assumption": assumption_text(group, each),
         "shares": shares,
         "relative": each.relative,
         **({"unexplained": each.rest} if shares else {}),
