@@ -115,7 +115,12 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     known = {name: _overlap_by(compiler, place, places, rooms) for name, place in places.items()}
     if all(place.operator.cores is None for place in places.values()):
         return known
-    return {name: replace(other, at_once=frozenset(places)) for name, other in known.items()}
+    cores = {name: place.operator.cores for name, place in places.items()}
+    apart = {
+        own: frozenset(name for name, others in cores.items() if others != own)
+        for own in set(cores.values())
+    }
+    return {name: replace(one, at_once=apart[cores[name]]) for name, one in known.items()}
 
 
 def _overlap_by(
