@@ -120,7 +120,7 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
         own: frozenset(name for name, others in cores.items() if others != own)
         for own in set(cores.values())
     }
-    return {name: replace(one, at_once=apart[cores[name]]) for name, one in known.items()}
+    return {name: replace(overlap, at_once=apart[cores[name]]) for name, overlap in known.items()}
 
 
 def _overlap_by(
