@@ -115,6 +115,15 @@ def test_any_field_can_be_an_axis(cli: Call) -> None:
     assert "runs: 4 made" in result.stderr
 
 
+def test_the_best_by_power_has_the_least(cli: Call) -> None:
+    """Fewer PEs take longer: least power is not least cycles."""
+    line = "--hw edge --workload gemm --shape M=64,K=64,N=64 --axis array=8x8,16x16"
+    found = cli.json(f"explore {line} --dataflow naive --objective power")["designs"]
+    best = next(one for one in found if one["best"])
+    assert best["power_mw"] == min(one["power_mw"] for one in found)
+    assert best["cycles"] == max(one["cycles"] for one in found)
+
+
 @pytest.mark.parametrize("how", ["", "--objective energy", "--objective cycles"])
 def test_kernels_of_a_compiler_are_explored_by_any_objective(cli: Call, how: str) -> None:
     """The default is EDP, which was refused: these kernels are searched by none."""

@@ -60,12 +60,16 @@ def whole_sizes(operands: Sequence[Lettered]) -> dict[str, int]:
     return found
 
 
-def name_unequal(operands: Sequence[Lettered]) -> str:
-    """Return which sizes of a letter differ though neither is repeated; empty if none do."""
+def name_unequal(operands: Sequence[Lettered], summed: str = "") -> str:
+    """Return which sizes of a letter differ though neither is repeated; empty if none do.
+
+    ``summed``: a letter whose dimensions are not repeated, whatever their sizes.
+    """
     whole = whole_sizes(operands)
     for (_, shape), letters in operands:
         for letter, size in zip(letters, shape, strict=True):
-            if size not in {1, whole[letter]}:
+            repeated = size == 1 and letter != summed
+            if size != whole[letter] and not repeated:
                 return f"sizes {size} and {whole[letter]} in one dimension"
     return ""
 

@@ -118,7 +118,7 @@ def gemm(place: NodePlace) -> AccountEntry:
     transposed = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, transposed=transposed[1])
     rows, own = "km" if transposed[0] else "mk", "nk" if transposed[1] else "kn"
-    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)]):
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)], "k"):
         return place.pass_node("not taken", why, None)
     made = layers.add_product(
         place.builder, place.name, place.shaped_input(0), factor, transposed=transposed[0]
@@ -145,7 +145,7 @@ def matmul(place: NodePlace) -> AccountEntry:
     lead = string.ascii_uppercase[::-1]  # batches are counted from the last
     rows, own = f"{lead}mk"[-len(place.shape(0)) :], f"{lead}kn"[-len(place.shape(second)) :]
     own = "k" if own == "n" else own
-    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)]):
+    if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)], "k"):
         return place.pass_node("not taken", why, None)
     made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
     place.set_output(made if made.shape == place.out_shape else made.reshape(place.out_shape))
@@ -163,7 +163,7 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
         row, column = own[::-1] if place.attribute(f"trans{which}", 0) else own
         batched = place.attribute(f"transBatch{which}", 0)  # rows stand before the batch
         operands.append((operand, (row + before if batched else before + row) + column))
-    if why := name_unequal(operands):
+    if why := name_unequal(operands, "k"):
         return place.pass_node("not taken", why, None)
     sizes = whole_sizes(operands)
     place.set_output(add_contraction(place.builder, place.name, operands, f"{lead}mn"))
@@ -285,7 +285,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
     steps, batch = (batch, steps) if first else (steps, batch)
     turns, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
-    unequal = name_unequal([(place.shaped_input(0), "sbk"), (place.shaped_input(1), "tgk")])
+    unequal = name_unequal([(place.shaped_input(0), "sbk"), (place.shaped_input(1), "tgk")], "k")
     macs = turns * steps * batch * (inner + hidden) * gates
     if unequal or steps > _MOST_STEPS:
         why = unequal or f"{steps} steps; at most {_MOST_STEPS} are unrolled"

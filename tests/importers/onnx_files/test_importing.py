@@ -208,6 +208,9 @@ SHAPES = {"x": [2, 4, 9], "image": [1, 4, 9, 9], "row": [4, 9]}
 UNEQUAL = [
     ("y = MatMul(x, w)", {"w": (8, 3)}, "sizes 8 and 9 in one dimension"),
     ("y = MatMul(x, w)", {"w": (3, 9, 5)}, "sizes 2 and 3 in one dimension"),
+    ("y = MatMul(x, w)", {"w": (1, 5)}, "sizes 1 and 9 in one dimension"),  # not repeated
+    ("y = Gemm<transB=1>(row, w)", {"w": (3, 1)}, "sizes 1 and 9 in one dimension"),
+    ('y = Einsum<equation="bij,jk->bik">(x, w)', {"w": (1, 3)}, ""),  # repeated, as by numpy
     ("y = MatMul(x, w)", {"w": (9,)}, ""),
     ("y = MatMul(x, w)", {"w": (7, 1, 9, 5)}, ""),
     ("y = Gemm(row, w)", {"w": (8, 3)}, "sizes 8 and 9 in one dimension"),
