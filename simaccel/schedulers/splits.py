@@ -60,6 +60,11 @@ class SplitCost(NamedTuple):
     macs: Fraction | int
 
 
+_NEAR: Final = Fraction(5, 4)
+"""Estimates up to which splits are judged, by the least."""
+_MOST_JUDGED: Final = 4
+Judge = Callable[["LegalSplit", Accelerator], float]
+"""Returns the cycles of a split on the chips of an accelerator."""
 _Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, _Found]]]
 """A lower bound of the cost, and a function that returns the cost and what has it."""
 
@@ -88,17 +93,20 @@ def fastest_split(
     accelerator: Accelerator,
     *others: Workload,
     slowdowns: Mapping[str, Fraction] | None = None,
+    judge: Judge | None = None,
 ) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
 
     Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
     a single one, are as fast as all, the others replicate their work. ``others``: equivalent forms
     of the workload, such as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of
-    `ChipWork`.
+    `ChipWork`. ``judge``: returns the cycles of a split better than these estimates, of a few whose
+    estimates are near the least.
     """
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
-    return _fastest(workloads, accelerator, parameters, tuple((slowdowns or {}).items()))
+    known = tuple((slowdowns or {}).items())
+    return _fastest(workloads, accelerator, parameters, known, judge)
 
 
 @lru_cache(1)
@@ -107,6 +115,7 @@ def _fastest(
     accelerator: Accelerator,
     _parameters: str,
     slowdowns: tuple[tuple[str, Fraction], ...],
+    judge: Judge | None,
 ) -> LegalSplit:
     """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
     reasons = dict[str, str]()
@@ -124,34 +133,39 @@ def _fastest(
             for count in divisors(accelerator.pod.count)[:-1]
             for name, spreads in splits(ways, count, reasons)
         ]
-    return _fastest_of(possible)
+    if judge is None:
+        return _nearest(possible)[0]
+    near = _nearest(possible, _NEAR)[:_MOST_JUDGED]
+    return min(near, key=lambda split: judge(split, accelerator)) if near[1:] else near[0]
 
 
-def _fastest_of(possible: Iterable[_Candidate[_Found]]) -> _Found:
-    """Return the legal split with the least cost, the first of equals.
+def _nearest(possible: Iterable[_Candidate[_Found]], near: Fraction = Fraction(1)) -> list[_Found]:
+    """Return the legal split with the least cost, the first of equals, then others in their order.
 
-    Candidates are tried in the order of what chips have to do without collectives, the least first,
-    until that alone takes longer than the best.
+    ``near``: how many times its cycles these take at most; they exceed memories as much. Candidates
+    are tried in the order of what chips have to do without collectives, the least first, until that
+    alone takes longer.
 
     Raises:
         InputError: nothing is legal.
 
     """
-    best: tuple[SplitCost, _Found] | None = None
+    made = list[tuple[SplitCost, _Found]]()
+    best: SplitCost | None = None
     failure = InputError([Fault("chips", "splits", "none", "a legal split")])
     for least, make in sorted(possible, key=itemgetter(0)):
-        if best is not None and least[:2] > best[0][:2]:
+        if best is not None and least[:2] > (best.beyond, near * best.cycles):
             break
         try:
-            candidate = make()
+            made.append(make())
         except InputError as error:
             failure = error
             continue
-        if best is None or candidate[0] < best[0]:
-            best = candidate
+        best = made[-1][0] if best is None else min(best, made[-1][0])
     if best is None:
         raise failure
-    return best[1]
+    most = best.beyond, near * best.cycles
+    return [split for cost, split in sorted(made, key=itemgetter(0)) if cost[:2] <= most]
 
 
 def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
@@ -177,7 +191,7 @@ def settle_degrees(
     degrees = degrees_of(pod, *options.degrees, sequence=sequence, copies=copies)
     if pod.count > 1 and {*options.degrees} == {None}:
         with suppress(InputError):  # the run names what is wrong
-            degrees, copies = _fastest_of(
+            (degrees, copies), *_ = _nearest(
                 candidate
                 for used in divisors(pod.count)
                 for way in degrees_of_chips(used, with_experts=False)

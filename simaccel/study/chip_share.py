@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from simaccel.analytic.prediction import predict
+from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError, SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import ONE_CHIP
@@ -24,13 +26,17 @@ from simaccel.schedulers.parallel import (
     share_of,
 )
 from simaccel.schedulers.split_ways import divisors, spread_by_degrees
-from simaccel.schedulers.splits import fastest_split, name_legal_splits
+from simaccel.schedulers.splits import LegalSplit, fastest_split, name_legal_splits
+from simaccel.study.precision import compile_for
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
 
 UNSEARCHED: Final = "naive"
 """The family of dataflows that chooses no tile sizes."""
+
+_WAITING: Final = 1.05
+"""Cycles of a run with collectives, by its bound, from which on a split is worth it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +68,8 @@ def chip_share(
         return None
     if {*degrees} == {None} and not options.sequence_parallel:
         slowdowns = chip_work(workload, accelerator, dataflow).slowdowns
-        split = fastest_split(workload, accelerator, slowdowns=slowdowns)
+        judge = _deployed_cycles if accelerator.compiler.described else None
+        split = fastest_split(workload, accelerator, slowdowns=slowdowns, judge=judge)
         spreads, pod = split.spreads, split.pod
     else:
         sequence, copies = options.sequence_parallel, options.copies
@@ -85,6 +92,20 @@ def chip_share(
     )
 
 
+def _deployed_cycles(split: LegalSplit, accelerator: Accelerator) -> float:
+    """Return the bound of a split's run as the chip's compiler deploys the share of each chip.
+
+    With collectives it is longer by a part, for waits that are in no bound.
+    """
+    pod, chip = split.pod, accelerator.with_sections(chips=ONE_CHIP)
+    try:
+        mapping = make_mapping(pod.workload, chip, DEPLOYED)
+    except SimaccelError:
+        return math.inf
+    predicted = predict(pod.workload, mapping, accelerator, pod.exchanges, pod.parts)
+    return predicted.bound_cycles * (_WAITING if pod.exchanges else 1)
+
+
 def chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
     """Return the work of a workload's splits by a dataflow, as far as it is known unsearched."""
     slowdowns = _slowdowns(workload, accelerator.with_sections(chips=ONE_CHIP), dataflow)
@@ -95,21 +116,27 @@ def chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> Ch
 def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str, Fraction]:
     """Return how many times as long as estimated operators take by a dataflow without a search.
 
-    By their bounds on one chip; empty for dataflows that search, and for what one chip can't do.
+    By their bounds on one chip: of a chip whose compiler is known as that deploys them, whatever
+    the dataflow. Empty for others that search, and for what one chip can't do.
     """
     slowdowns = dict[str, Fraction]()
     if dataflow.partition("-")[0] != UNSEARCHED:
-        return slowdowns
+        if not chip.compiler.described:
+            return slowdowns
+        dataflow = DEPLOYED
     try:
+        workload = compile_for(workload, chip, dataflow)
         mapping = make_mapping(workload, chip, dataflow)
-        predictions = predict(workload, mapping, chip).groups
+        predicted = predict(workload, mapping, chip)
     except SimaccelError:
         return slowdowns
     work = ChipWork(workload, chip)
-    for group, predicted in zip(mapping.groups, predictions, strict=True):
+    groups = sum(group.bound_cycles for group in predicted.groups)
+    overlap = Fraction(predicted.bound_cycles, max(groups, 1))  # together they take less than alone
+    for group, alone in zip(mapping.groups, predicted.groups, strict=True):
         estimate = sum(work.operator_cycles(name, ()) for name in group.operators)
-        bound = sum(predicted.bound_terms.values())
-        slowdowns |= dict.fromkeys(group.operators, Fraction(bound) / max(estimate, 1))
+        bound = overlap * alone.bound_cycles
+        slowdowns |= dict.fromkeys(group.operators, bound / max(estimate, 1))
     return slowdowns
 
 

@@ -385,6 +385,21 @@ def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
     assert "each does all of it" in line
 
 
+@pytest.mark.parametrize(
+    ("chip", "name", "sizes"),
+    [
+        ("tpu_v5e", "gpt2", {"phase": "decode", "kv_len": 128, "scope": "block"}),
+        ("tpu_v5e", "gpt2", {"phase": "prefill", "prompt": 64, "scope": "block"}),
+        ("tpu_v4", "mobilenet_v2", {}),  # depthwise layers, and 33 collectives if all are cut
+    ],
+)
+def test_four_chips_are_never_slower_than_one(chip: str, name: str, sizes: dict[str, Any]) -> None:
+    workload = build(name, **sizes)
+    one = simulate(workload, load_accelerator(chip), "deployed")
+    four = simulate(workload, load_accelerator(chip, ["chips=4"]), "deployed")
+    assert four.run.cycles <= one.run.cycles
+
+
 _CHIPS = ["chips=256"]
 
 
