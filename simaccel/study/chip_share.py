@@ -17,6 +17,7 @@ from simaccel.hardware.links import ONE_CHIP
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.chip_work import ChipWork
+from simaccel.schedulers.kernels import compile_graph
 from simaccel.schedulers.parallel import (
     KeptOnce,
     Spreads,
@@ -27,7 +28,6 @@ from simaccel.schedulers.parallel import (
 )
 from simaccel.schedulers.split_ways import divisors, spread_by_degrees
 from simaccel.schedulers.splits import LegalSplit, fastest_split, name_legal_splits
-from simaccel.study.precision import compile_for
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
@@ -124,8 +124,8 @@ def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str
         if not chip.compiler.described:
             return slowdowns
         dataflow = DEPLOYED
+        workload = compile_graph(workload, chip, lambda _: None)
     try:
-        workload = compile_for(workload, chip, dataflow)
         mapping = make_mapping(workload, chip, dataflow)
         predicted = predict(workload, mapping, chip)
     except SimaccelError:
