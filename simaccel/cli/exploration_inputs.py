@@ -129,10 +129,10 @@ class WantedSpace:
 
     def _options(self) -> Options:
         """Return the options of the scheduler, with an objective that it can search for."""
-        from simaccel.search.effort import OBJECTIVES as SEARCHED
+        from simaccel.study.figures import searched_objective
 
-        searched = self.objective if self.objective in SEARCHED else None
-        return replace(self.search, objective=searched).options(pipeline=self.pipeline)
+        search = replace(self.search, objective=searched_objective(self.objective))
+        return search.options(pipeline=self.pipeline)
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""

@@ -13,6 +13,7 @@ from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
 from simaccel.run.memories import phase_of, resident_bytes, tokens_of
+from simaccel.search import effort
 from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
@@ -137,6 +138,11 @@ def static_figures(accelerator: Accelerator) -> Figures:
     """Return the figures of a design that are known without a run: the area of all chips."""
     area = area_of(accelerator).mm2
     return {"area_mm2": None if area is None else accelerator.pod.count * area}
+
+
+def searched_objective(objective: str) -> effort.Objective | None:
+    """Return the objective of searches: that of an exploration, where a search can minimise it."""
+    return next((name for name in effort.OBJECTIVES if name == objective), None)
 
 
 def objective_of(figures: Mapping[str, float | int | None], objective: str) -> float:

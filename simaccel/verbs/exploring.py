@@ -17,7 +17,7 @@ from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.study.explore import ExplorationObjective
 from simaccel.study.explore import ExploredDesigns as Points
 from simaccel.study.explore import explore as explored
-from simaccel.study.figures import OBJECTIVES
+from simaccel.study.figures import OBJECTIVES, searched_objective
 from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
@@ -37,6 +37,7 @@ from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
     as_accelerator,
+    as_options,
     as_workload,
     check_types,
 )
@@ -117,8 +118,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     """Explore the product of accelerators, dataflows and ``axes``, or a ``sample`` of it.
 
     Each design is mapped, and runs on the machine. ``workloads`` may have weights: ``{"bert": 3,
-    "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``settings``: values for fields of
-    all accelerators. ``store``: a folder that keeps the results, so that nothing runs twice.
+    "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``objective``: the figure to
+    minimise, also by the searches of mappings that can. ``settings``: values for fields of all
+    accelerators. ``store``: a folder that keeps the results, so that nothing runs twice.
 
     Raises:
         InputError: all that can't be read. A design that can't be is a point that says why.
@@ -136,7 +138,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     limits, read = read[: len(where)], read[len(where) :]
     loaded, read = read[: len(hardware)], read[len(hardware) :]
     made, dimensions = read[: len(loads)], read[len(loads) :]
-    options = options or Options()
+    options = as_options(options, searched_objective(objective))
     space = DesignSpace(tuple(loaded), tuple(made), tuple(dimensions), names, options)
     space.require_energies(objective)
     require_sizes(space.axes, space.loads)

@@ -1,5 +1,6 @@
 """The verb `explore`, and arguments of all verbs: one that can't be is refused by its name."""
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import signature
@@ -52,6 +53,22 @@ def test_every_design_is_the_run_of_its_own(tmp_path: Path) -> None:
     assert again.to_pandas().equals(frame)
     for kind in ("frontier", "pairs", "sensitivity"):
         assert found.plot(kind)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_searches_minimise_the_objective_as_those_of_the_command_do() -> None:
+    """By default EDP. A search can't minimise area: it minimises cycles then."""
+    product, axes = gemm(m=64, n=64, k=64), {"buffer": ["64 KiB", "128 KiB"]}
+    command = "explore --hw edge --workload gemm --shape M=64,N=64,K=64 --dataflow flex --json"
+    command += " --axis buffer=64KiB,128KiB --objective"
+    found = {}
+    for objective in ("edp", "cycles", "area"):
+        found[objective] = explore(product, "edge", axes, "flex", objective=objective).to_dict()
+        result = CliRunner().invoke(main, [*command.split(), objective])
+        assert json.loads(result.stdout) == json.loads(json.dumps(found[objective]))
+    assert explore(product, "edge", axes, "flex").to_dict() == found["edp"]
+    edp, cycles, area = (each["designs"][0] for each in found.values())
+    assert edp["edp_js"] < cycles["edp_js"]
+    assert edp["cycles"] > cycles["cycles"] == area["cycles"]
 
 
 def test_workloads_have_weights_and_sizes_vary() -> None:
