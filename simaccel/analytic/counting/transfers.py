@@ -43,7 +43,7 @@ from simaccel.numbers import PACKED_BITS, in_bytes
 from simaccel.workload.einsum import Terms
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class TileTransfer:
     """The transfers of a tensor's tiles to the memory at entry ``child`` of a path.
 

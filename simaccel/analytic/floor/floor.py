@@ -129,26 +129,30 @@ def pebbling_bytes(problem: BoundProblem, room: int) -> int:
     distinct = len({tensor_of(operand.name) for operand in problem.operands})
     if not covered or distinct < len(problem.operands):
         return 0
-    phases = [max(1, int(part * room)) for part in _PHASES]
+    phases, operands = [max(1, int(part * room)) for part in _PHASES], _operands(problem)
     return max(
-        phase * (-(-problem.macs // _most_macs(problem, room + phase)) - 1) for phase in phases
+        phase * (-(-problem.macs // _most_macs(operands, room + phase)) - 1) for phase in phases
     )
 
 
-def _most_macs(problem: BoundProblem, at_hand: int) -> int:
-    """Return the most MACs on ``at_hand`` bytes of operands, shared as evenly as sizes allow."""
-    left, elements = float(at_hand), 1.0
-    operands = problem.operands
-    sizes = {operand: problem.groups * problem.used_elements(operand) for operand in operands}
-    waiting = sorted(operands, key=lambda operand: sizes[operand] * operand.bits)
-    while waiting:
-        operand = waiting.pop(0)
-        share = min(left / (1 + len(waiting)), sizes[operand] * operand.bits / BYTE)
-        left -= share
-        # an element serves so many positions of the operand's ranks at most
+def _operands(problem: BoundProblem) -> list[tuple[float, float, int]]:
+    """Return (bytes, bytes of an element, positions that it serves at most), the smallest first."""
+    found = []
+    for operand in problem.operands:
+        bits = problem.groups * problem.used_elements(operand) * operand.bits
         dims = ([problem.sizes.get(rank, 1) for rank, _ in dim] for dim in operand.dims)
         served = math.prod(size for dim in dims for size in sorted(dim)[:-1])
-        elements *= share / (operand.bits / BYTE) * served
+        found.append((bits / BYTE, operand.bits / BYTE, served))
+    return sorted(found, key=lambda operand: operand[0])
+
+
+def _most_macs(operands: Sequence[tuple[float, float, int]], at_hand: int) -> int:
+    """Return the most MACs on ``at_hand`` bytes of operands, shared as evenly as sizes allow."""
+    left, elements = float(at_hand), 1.0
+    for number, (n_bytes, of_element, served) in enumerate(operands):
+        share = min(left / (len(operands) - number), n_bytes)
+        left -= share
+        elements *= share / of_element * served
     return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
 
 
