@@ -52,7 +52,7 @@ class FoldFigures:
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
         """Return the sum of figures, each times its count; counts are arrays over candidates."""
-        ndim = max(max(np.ndim(count), one.figures.ndim - 1) for count, one in parts)
+        ndim = max(max(getattr(count, "ndim", 0), one.figures.ndim - 1) for count, one in parts)
         each = [count * _add_axes(one.figures, ndim) for count, one in parts]
         return cls(sum(each[1:], start=each[0]))
 
