@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest, suggest_field
+from simaccel.files.documents import refuse_others
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.spec import CELL_UM2
@@ -76,16 +77,21 @@ def _shipped_files() -> dict[str, Path]:
     return {}
 
 
-def with_presets(raw: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
+def with_presets(
+    raw: Mapping[str, Any], file: str, within: tuple[Path, ...] = ()
+) -> tuple[dict[str, Any], list[Fault]]:
     """Return a document with its base accelerator (``of``) and presets written out, and faults.
 
-    The faults are unknown names. What is made of another accelerator has its file's name, unless it
-    has one of its own.
+    The faults are unknown names, and all of a file that is the base. What is made of another
+    accelerator has its file's name, unless it has one of its own. ``within``: files whose base it
+    is.
     """
     faults: list[Fault] = []
     try:
         if BASE in raw:
             raw = {"name": re.sub(r"[^A-Za-z0-9_.-]", "_", Path(file).stem), **raw}
+        if str(raw.get(BASE)).lower().endswith((".yaml", ".yml")):
+            raw, faults = _with_file(raw, file, within)
         raw = with_base(raw, _sections_of)
     except ValueError as error:
         faults.append(Fault(file, BASE, raw[BASE], str(error)))
@@ -112,6 +118,26 @@ def with_presets(raw: Mapping[str, Any], file: str) -> tuple[dict[str, Any], lis
     return filled, faults
 
 
+def _with_file(
+    raw: Mapping[str, Any], file: str, within: tuple[Path, ...]
+) -> tuple[dict[str, Any], list[Fault]]:
+    """Return a document with the fields of the file that is its base, and faults of that.
+
+    Raises:
+        ValueError: the file is made of this one; the message is what is allowed.
+
+    """
+    more = dict(raw)
+    path = Path(file).parent / str(more.pop(BASE))
+    seen = (*within, Path(file).resolve())
+    if path.resolve() in seen:
+        raise ValueError("an accelerator or a file that is not made of this one")
+    base, faults = read_yaml(path, EXPECTED)
+    refuse_others(base, "array", str(path), EXPECTED)
+    base, wrong = with_presets(base, str(path), seen)
+    return _merge_fields(base, more), [*faults, *wrong]
+
+
 def with_base(
     raw: Mapping[str, Any], sections_of: Callable[[str], Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -127,7 +153,8 @@ def with_base(
         return more
     names = list_accelerators()
     if base not in names:
-        raise ValueError(f"the name of an accelerator: {suggest(str(base), names)}")
+        allowed = f"the name of an accelerator, or a .yaml file: {suggest(str(base), names)}"
+        raise ValueError(allowed)
     return _merge_fields(sections_of(base), more)
 
 

@@ -240,10 +240,10 @@ def test_channels_of_a_part_need_no_blanks() -> None:
 
 
 def test_a_list_of_chips_is_a_sweep(cli: Call) -> None:
-    """Weights of a chip, bf16: 12 hidden^2 of GPT-2's block, 13.5 MiB, and half of them on two."""
-    runs = "compare --hw tpu_v5e --workload gpt2 --phase decode --kv-len 8 --metric fits --json"
+    """Weights of a layer, bf16: 4 of 4096^2 and 3 of 4096 x 11008, 386 MiB; half of them on two."""
+    runs = "compare --hw tpu_v5e --workload llama-2-7b --phase decode --kv-len 8 --metric fits --json"
     found = json.loads(cli(f"{runs} --chips 1,2").stdout)
     swept = json.loads(cli(f"{runs} --sweep chips=1,2").stdout)
     assert [run["cycles"] for run in found] == [run["cycles"] for run in swept]
     weights = [run["dram_by_class"]["weights"] for run in found]
-    assert [round(one / 2**20, 1) for one in weights] == [13.5, 6.8]
+    assert [round(one / 2**20) for one in weights] == [386, 193]

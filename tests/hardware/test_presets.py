@@ -121,6 +121,29 @@ def test_hw_new_writes_a_file_that_runs(cli: Call, tmp_path: Path) -> None:
     assert cli("hw new a/b").stderr.startswith("error: command line: NAME: got 'a/b'; allowed: l")
 
 
+def test_an_accelerator_is_made_of_another_file(tmp_path: Path) -> None:
+    """By a path from the file that names it; fields of the nearest file count."""
+    (tmp_path / "chips").mkdir()
+    base, child = tmp_path / "chips" / "base.yaml", tmp_path / "child.yaml"
+    base.write_text("of: edge\narray: {rows: 16, cols: 16}\nsfu: {preset: mxu_128, lanes: 64}\n")
+    child.write_text("of: chips/base.yaml\narray: {cols: 8}\nsfu: {latency_cycles: 3}\n")
+    found = load_accelerator(child)
+    assert (found.name, found.array.rows, found.array.cols) == ("child", 16, 8)
+    assert (found.sfu.lanes, found.sfu.latency_cycles) == (64, 3)
+    assert found.buffer == load_accelerator("edge").buffer
+    base.write_text("of: ../child.yaml\n")
+    assert refusal_of(load_accelerator, child) == (
+        f"{tmp_path}/chips/base.yaml: of: got '../child.yaml'; allowed: an accelerator or a file "
+        "that is not made of this one"
+    )
+    base.write_text("of: edge\nsfu: egde\n")
+    assert "base.yaml: sfu: got 'egde'" in refusal_of(load_accelerator, child)
+    base.write_text("kind: gemm\nshape: {M: 3, K: 3, N: 3}\n")
+    assert "base.yaml: document: got 'kind'" in refusal_of(load_accelerator, child)
+    base.unlink()
+    assert "base.yaml: file: got nothing" in refusal_of(load_accelerator, child)
+
+
 @pytest.mark.parametrize(("number", "n_bytes"), [("fp16", 2), ("fp32", 4), ("int8", 1)])
 def test_sums_set_the_width_of_the_accumulator(number: str, n_bytes: int) -> None:
     found = load_accelerator("tpu_v1", [f"precision.sums={number}"])
