@@ -241,7 +241,7 @@ def test_channels_of_a_part_need_no_blanks() -> None:
 
 def test_a_list_of_chips_is_a_sweep(cli: Call) -> None:
     """Weights of a layer, bf16: 4 of 4096^2 and 3 of 4096 x 11008, 386 MiB; half of them on two."""
-    runs = "compare --hw tpu_v5e --workload llama-2-7b --phase decode --kv-len 8 --metric fits --json"
+    runs = "compare --hw tpu_v5e --workload llama-2-7b --phase decode --kv-len 8 --json"
     found = json.loads(cli(f"{runs} --chips 1,2").stdout)
     swept = json.loads(cli(f"{runs} --sweep chips=1,2").stdout)
     assert [run["cycles"] for run in found] == [run["cycles"] for run in swept]
