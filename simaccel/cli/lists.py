@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
 from simaccel.numbers import is_logarithmic
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
@@ -173,21 +172,18 @@ class WantedRows:
     ) -> Sequence[str]:
         """Return the dataflows or mapspaces of a point: ``names``, where some are given.
 
-        Otherwise none beside mappings, the default one where runs differ in something else, and
-        without an attention none of those that only attentions tell apart.
+        Otherwise none beside mappings, else those of `compared_dataflows`.
         """
         if not experiment.names_nothing or any(text.startswith("dataflow=") for text in self.sweep):
             return names
         if self.mappings:
             return []
-        from simaccel.schedulers import default_dataflow
+        from simaccel.schedulers import compared_dataflows
 
-        default = default_dataflow(point.accelerator, point.workload)
         lists = (experiment.workload.seq_len, experiment.search.stationarity)
         differ = point.settings or any("," in (text or "") for text in lists)
-        if self.stages is not None or differ:
-            return [default]
-        return names if default in FUSING else [name for name in names if name not in FUSING]
+        varied = self.stages is not None or bool(differ)
+        return compared_dataflows(point.accelerator, point.workload, varied=varied)
 
 
 def points_of_schedulers(

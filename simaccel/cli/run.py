@@ -171,10 +171,9 @@ def _json(
     checks: Sequence[OperatorCheck],
     estimates: dict[str, Any],
 ) -> dict[str, Any]:
-    from simaccel.report.pods import pod_json
     from simaccel.study.experiment import given_up_json
 
-    document = {**result.to_dict(), **pod_json(result)}
+    document = result.to_dict()
     document |= {"check": [vars(check) for check in checks]} if checks else {}
     document |= estimates
     document |= given_up_json(report.losses, experiment.objective)

@@ -1,11 +1,12 @@
 """Schedulers: each turns a workload and an accelerator into a mapping."""
 
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 
 from simaccel.analytic.evaluation import require_countable
+from simaccel.dataflows import COMPARED, DEPLOYED, FUSING
 from simaccel.dataflows import DATAFLOWS as NAMES
-from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.checks import require_legal, require_mapping
@@ -85,6 +86,24 @@ def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
     if not isinstance(accelerator.array, ArraySpec):
         return "ruby-s"
     return "flat" if any(isinstance(part, tuple) for part in parts(workload)) else "flex"
+
+
+def compared_dataflows(
+    accelerator: Accelerator, workload: Workload, *, varied: bool
+) -> Sequence[str]:
+    """Return the dataflows of a comparison that names none.
+
+    If its runs differ in something else (``varied``) that is the default one. Else it is among
+    those that differ for the workload, or the mapspaces of a spatial array.
+    """
+    default = default_dataflow(accelerator, workload)
+    if varied:
+        return (default,)
+    if not isinstance(accelerator.array, ArraySpec):
+        return STRATEGIES
+    fuses = any(isinstance(part, tuple) for part in parts(workload))
+    names = [name for name in COMPARED if fuses or name not in FUSING]
+    return names if default in names else [default, *names]
 
 
 def make_mapping(

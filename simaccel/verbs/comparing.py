@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.floor.problem import NoBoundError
-from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
-from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import Settings
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.papers.orojenesis.single import Mapspace
@@ -22,8 +21,8 @@ from simaccel.report.figures.sweep import SlopeSeries
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title, number_words, phase_words, workload_title
 from simaccel.report.units import count_text
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.search.effort import STRATEGIES, Objective
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, compared_dataflows
+from simaccel.search.effort import Objective
 from simaccel.study.points import (
     ACCELERATOR,
     Axis,
@@ -115,10 +114,11 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     """Run workloads on accelerators with several dataflows, one after the other.
 
     Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may also be
-    mapspaces; None takes naive, flex, flat and flash, or on a spatial array the mapspaces. With
-    ``each="operator"`` every operator runs alone. If a workload is a CSV file of layers with a
-    column ``Estimate``, the rows have these estimates and their errors. ``objective`` and
-    ``settings`` as for ``simulate``. ``run_all`` may run the points in parallel.
+    mapspaces; None takes the default one or, if nothing else differs, several
+    (`simaccel.schedulers.compared_dataflows`). With ``each="operator"`` every operator runs
+    alone. If a workload is a CSV file of layers with a column ``Estimate``, the rows have these
+    estimates and their errors. ``objective`` and ``settings`` as for ``simulate``. ``run_all`` may
+    run the points in parallel.
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
@@ -129,7 +129,7 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     points = [
         replace(point, dataflow=name, options=options, fast_forward=fast_forward).place_workloads()
         for point in points
-        for name in _dataflows(dataflows, point.accelerator)
+        for name in _dataflows(dataflows, point)
     ]
     if not points:
         what = "workload, accelerator, dataflows"
@@ -290,9 +290,10 @@ def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
     return title if axis == _WORKLOAD else f"{title} on {accelerator.name}"
 
 
-def _dataflows(given: Sequence[str] | str | None, accelerator: Accelerator) -> Sequence[str]:
+def _dataflows(given: Sequence[str] | str | None, point: Point) -> Sequence[str]:
     if given is None:
-        return COMPARED if isinstance(accelerator.array, ArraySpec) else STRATEGIES
+        varied = bool(point.settings)
+        return compared_dataflows(point.accelerator, point.workload, varied=varied)
     names = [given] if isinstance(given, str) else given
     known = (*DATAFLOWS, *MAPSPACES)
     require_none(

@@ -11,7 +11,7 @@ from simaccel.diagnosis.speedups import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.hardware.presets import Settings
 from simaccel.report import results
-from simaccel.report.pods import core_line, pod_lines
+from simaccel.report.pods import core_line, pod_json, pod_lines
 from simaccel.report.rows import engine_rows, operator_rows, stall_rows
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
@@ -110,7 +110,7 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel run --json``)."""
-        return result_json(self)
+        return {**result_json(self), **pod_json(self)}
 
     def to_pandas(self, what: str = "operators") -> pd.DataFrame:
         """Return a data frame with a row for each of ``operators``, ``engines`` or ``stalls``.

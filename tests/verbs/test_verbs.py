@@ -33,7 +33,8 @@ from simaccel.cli import main
 from simaccel.errors import InputError
 from simaccel.hardware.presets import list_accelerators
 from simaccel.mapping.files import mapping_text
-from simaccel.search.effort import Effort
+from simaccel.schedulers import compared_dataflows
+from simaccel.search.effort import STRATEGIES, Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
 from tests.importers.test_scalesim import SHIPPED
@@ -163,10 +164,14 @@ def test_a_result_is_one_line_and_the_json_of_the_command_line(result: Result) -
     text = repr(result)
     assert "\n" not in text
     assert re.fullmatch(r"<Result bert on toy, scope la, .*: simulated [\d,]+ cycles .*>", text)
-    line = "run --hw toy --workload bert --seq-len 8 --scope la --dataflow naive-m --json"
-    expected, found = _json(line), json.loads(json.dumps(result.to_dict()))
-    del expected["wall_seconds"], found["wall_seconds"]
-    assert found == expected
+    model = "--workload bert --seq-len 8 --scope la --dataflow naive-m --json"
+    workload = result.workload
+    on_chips = simulate(workload, "tpu_v5e", "naive-m", settings={"chips": "2"})
+    for hw, ran in (("toy", result), ("tpu_v5e --chips 2", on_chips)):
+        expected, found = _json(f"run --hw {hw} {model}"), json.loads(json.dumps(ran.to_dict()))
+        del expected["wall_seconds"], found["wall_seconds"]
+        assert found == expected
+        assert ("chips" in found) is (ran is on_chips)
 
 
 def test_a_result_has_its_main_figures(tmp_path: Path) -> None:
@@ -336,6 +341,24 @@ def test_every_operator_of_any_workload_runs_alone() -> None:
     assert list(frame["operator"]) == [one.name for one in step.operators]
     assert frame["macs"].sum() == step.macs
     assert frame["problem"].isna().all()
+
+
+def test_without_dataflows_those_of_the_command_are_compared() -> None:
+    """Where something else differs that is the default one; else those that differ, with it."""
+    attention, toy = build("bert", seq_len=4, scope="la"), load_accelerator("toy")
+    alone = compare(GEMM, "toy")
+    assert [row.dataflow for row in alone] == ["naive", "flex"]
+    rows = _json("compare --hw toy --workload gemm --shape M=9,K=7,N=5 --json")
+    assert [row["dataflow"] for row in rows] == ["naive", "flex"]
+    names = {row.dataflow for row in compare([GEMM, gemm(m=4, k=4, n=4)], toy)}
+    assert names == {row.dataflow for row in compare(GEMM, toy, each="operator")} == {"flex"}
+    every = ["naive", "flex", "flat", "flash"]
+    assert compared_dataflows(toy, attention, varied=False) == every
+    on_chip = compared_dataflows(load_accelerator("tpu_v5e"), attention, varied=False)
+    assert on_chip == ["deployed", *every]
+    spatial = load_accelerator("eyeriss_like")
+    assert compared_dataflows(spatial, GEMM, varied=False) == STRATEGIES
+    assert [*compared_dataflows(spatial, GEMM, varied=True)] == ["ruby-s"]
 
 
 def test_several_workloads_and_accelerators_are_rows() -> None:
