@@ -18,7 +18,7 @@ ON_CHIP: Final = MemorySpec.model_validate({"bandwidth_bytes_per_second": "unlim
 
 WEIGHTS: Final = "weights"
 """Of `CompilerSpec.overlap`."""
-_KERNELS: Final = ("overlap", "resident", "epilogues", "kernel_start_cycles")
+_KERNELS: Final = ("overlap", "resident", "epilogues", "kernel_start_cycles", "measured")
 """What the section says of kernels whatever makes them, a search or ``deployed``."""
 
 
@@ -84,14 +84,14 @@ class ConvertedBlocksSpec(Spec):
 
 
 class MeasuredRowsSpec(Spec):
-    """The error of ``deployed`` on measured operators of a kind; ``rows``: how many.
+    """The error on measured operators of a kind; ``rows``: how many.
 
     A ``network`` is several kernels, measured as a whole. ``median_percent``,
     ``within_90_percent``: the median and the 90th percentile of the absolute errors in percent.
-    ``of``: the quantity that was measured.
+    ``of``: the quantity that was measured. ``dataflow``: that of the mappings that ran.
     """
 
-    OMITTED: ClassVar = ("of",)
+    OMITTED: ClassVar = ("of", "dataflow")
 
     operators: Literal[
         "GEMM", "convolution", "attention", "elementwise", "row-wise", "copy", "network"
@@ -100,6 +100,7 @@ class MeasuredRowsSpec(Spec):
     median_percent: Annotated[float, Field(ge=0, le=1000)]
     within_90_percent: Annotated[float, Field(ge=0, le=1000)]
     of: str = ""
+    dataflow: str = "deployed"
 
 
 class CompilerSpec(Spec):
@@ -140,7 +141,7 @@ class CompilerSpec(Spec):
       ``weights``: from one run to the next, in the order of operators, in the room beside the
       largest activations. Of repeated layers all have to fit, of a part of a model none stay.
     - ``program_start_cycles``: a host's start of a program; once a run, not part of its cycles.
-    - ``measured``: measurements with which runs of these kernels were compared.
+    - ``measured``: measurements with which runs were compared, of these kernels or of others'.
     """
 
     OMITTED: ClassVar = (

@@ -279,12 +279,14 @@ def start_lines(result: ExperimentResult) -> list[str]:
 def measured_lines(result: ExperimentResult) -> list[str]:
     """Return the deviation from measured operators on this chip, for the kinds that a run has.
 
-    If its hardware is not that of the shipped chip, the line says so.
+    Of dataflows that were measured, and of `deployed`. If its hardware is not that of the shipped
+    chip, the line says so.
     """
-    if result.mapping.dataflow != DEPLOYED:
+    kinds, dataflow = _kinds(result), result.mapping.dataflow
+    ran = [row for row in result.accelerator.compiler.measured if row.dataflow == dataflow]
+    if not ran and dataflow != DEPLOYED:
         return []
-    kinds = _kinds(result)
-    rows = [row for row in result.accelerator.compiler.measured if row.operators in kinds]
+    rows = [row for row in ran if row.operators in kinds]
     parts = [
         f"{count_text(row.rows, _noun(row.operators))} (median {row.median_percent:.1f}%, 90% "
         f"within {row.within_90_percent:.1f}%{row.of and f'; {row.of}'})"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from simaccel import load_accelerator
+from simaccel.cli.app import main
 from simaccel.errors import InputError
 from validation.silicon.gemmini.calibrate import calibration_rows, command_bytes, describe
 from validation.silicon.gemmini.model import layer, predict, simulated
@@ -77,3 +81,19 @@ def test_no_row_of_the_test_file_is_calibrated_on() -> None:
 def test_a_wrong_mapping_has_its_place() -> None:
     with pytest.raises(InputError, match=r"K \(m\): got 16; allowed: factors that make 32"):
         predict([ROW | {"mapping": ROW["mapping"].replace("K2 ", "K1 ")}])
+
+
+def test_a_run_says_what_the_rows_say() -> None:
+    with (HERE / "results.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    errors = [abs(int(row["ours"]) / int(row["rtl"]) - 1) for row in rows]
+    (said,) = load_accelerator("gemmini_16").compiler.measured
+    assert (said.rows, said.dataflow) == (len(errors), "gemmini")
+    assert said.median_percent == round(100 * float(np.median(errors)), 1)
+    assert said.within_90_percent == round(100 * float(np.quantile(errors, 0.9)), 1)
+    arguments = ["run", "--hw", "gemmini_16", "--workload", str(HERE / "row.yaml"), "--detail"]
+    done = CliRunner().invoke(main, [*arguments, "--mapping", str(HERE / "row_mapping.yaml")])
+    assert "measured on this chip: 148 convolutions (median 6.9%, 90% within 38.5%" in done.output
+    done = CliRunner().invoke(main, [*arguments, "--dataflow", "naive"])
+    assert done.exit_code == 0
+    assert "measured on this chip" not in done.output
