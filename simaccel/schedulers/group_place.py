@@ -182,19 +182,17 @@ class GroupPlace:
             bound = additive_value(least, self.search.goal)
             self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
-    def request(self, held: Sequence[ResidentTensor]) -> tuple[GroupSearch, int, Tree]:
-        """Return the search with tensors held, the bytes held, and a tree that may be near."""
-        taken = capacity(self.search.goal.accelerator) - self.room(held)
-        like = self.tree(()) if held and self.is_known(()) and self.is_searched else ()
-        return self._candidates(held), taken, like
+    def request(self, held: Sequence[ResidentTensor]) -> tuple[GroupSearch, int]:
+        """Return the search with tensors held, and the bytes held."""
+        return self._candidates(held), capacity(self.search.goal.accelerator) - self.room(held)
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the best tree found with these tensors held."""
         return self._known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor]) -> tuple[Price, Tree]:
-        search, taken, like = self.request(held)
-        best = search.fastest(taken, like=like)
+        search, taken = self.request(held)
+        best = search.fastest(taken)
         if best is None:
             return NOWHERE, self.group.tree
         tree = best.tree if held or self.is_searched else self.group.tree

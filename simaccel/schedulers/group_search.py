@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simaccel.mapping.tree import Group, Loop, ResidentScope, Tree, nodes
+from simaccel.mapping.tree import Group, ResidentScope
 from simaccel.pareto import keep_cheaper, pick_evenly
 from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
 from simaccel.search.candidate_set import CandidateSet
@@ -116,15 +116,9 @@ class GroupSearch:
         """Cycles of array and SFU that any candidate takes."""
         return min(grid.least_work for grid in self.sets)
 
-    def fastest(
-        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
-    ) -> ScoredTree | None:
-        """Return the best tree below ``limit`` beside ``held_bytes`` of the buffer, if any.
-
-        ``like``: a tree of the same operator with other tensors held; candidates with its tiles run
-        first.
-        """
-        best = self.find(held_bytes, like, limit).best
+    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
+        """Return the best tree below ``limit`` beside ``held_bytes`` of the buffer, if any."""
+        best = self.find(held_bytes, limit).best
         if best is None or best.value >= limit:
             return None
         best = replace(best, tree=rename_tree(best.tree, self.names))
@@ -159,12 +153,14 @@ class GroupSearch:
         """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
         return min(grid.fewest_bytes(room, limit) for grid in self.sets)
 
-    def find(
-        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
-    ) -> GroupSearchResult:
-        """Return the result that `fastest` uses, in the names of the candidates."""
+    def find(self, held_bytes: int = 0, limit: float = float("inf")) -> GroupSearchResult:
+        """Return the result that `fastest` uses, in the names of the candidates.
+
+        It doesn't depend on what was searched before, unless a tree that was best beside fewer held
+        bytes fits: so dataflows that hold alike find alike.
+        """
         known = self.known_result(held_bytes, limit)
-        return known or self.take(held_bytes, self.task(held_bytes, like, limit).run())
+        return known or self.take(held_bytes, self.task(held_bytes, limit).run())
 
     def known_result(self, held_bytes: int, limit: float) -> GroupSearchResult | None:
         """Return the result of an earlier search that answers this one, too, if there is one."""
@@ -182,10 +178,10 @@ class GroupSearch:
         results: dict[int, GroupSearchResult] = self.known.setdefault("found", {})
         return results
 
-    def task(self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")) -> SearchTask:
+    def task(self, held_bytes: int = 0, limit: float = float("inf")) -> SearchTask:
         """Return the search that `find` makes."""
-        goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like) if like else None)
-        goal = replace(goal, on_account=ignore, on_losses=ignore, origins={})
+        goal = replace(self.goal, held_bytes=held_bytes, on_account=ignore)
+        goal = replace(goal, on_losses=ignore, origins={})
         return SearchTask(self.sets, goal, limit, self.label)
 
     def take(self, held_bytes: int, result: GroupSearchResult) -> GroupSearchResult:
@@ -238,24 +234,18 @@ class GroupSearch:
             f"that was tried needs {smallest} B"
         )
 
-    def _start(self, like: Tree) -> dict[str, int]:
-        """Return a tree's innermost tiles by rank, in the names that the candidates have."""
-        made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
-        loops = [node for node in nodes(like) if isinstance(node, Loop)]
-        return {made.get(loop.rank, loop.rank): loop.tile for loop in loops}
 
-
-def search_together(requests: Sequence[tuple[GroupSearch, int, Tree]]) -> None:
+def search_together(requests: Sequence[tuple[GroupSearch, int]]) -> None:
     """Search groups in parallel, unless their results are known; groups that are alike once.
 
-    ``requests``: groups, each with the bytes held beside it and a tree as of `GroupSearch.fastest`.
+    ``requests``: groups, each with the bytes held beside it.
     With a time budget, or with few candidates, they are left to be searched one by one.
     """
     tasks: dict[int, tuple[GroupSearch, int, SearchTask]] = {}
-    for wanted, held_bytes, like in requests:
+    for wanted, held_bytes in requests:
         is_new = id(wanted.known) not in tasks and wanted.goal.until is None
         if is_new and wanted.known_result(held_bytes, float("inf")) is None:
-            tasks[id(wanted.known)] = wanted, held_bytes, wanted.task(held_bytes, like)
+            tasks[id(wanted.known)] = wanted, held_bytes, wanted.task(held_bytes)
     if sum(len(grid) for _, _, task in tasks.values() for grid in task.sets) < _WORTH:
         return
     run_all = requests[0][0].goal.judge.each

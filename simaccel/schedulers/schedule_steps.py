@@ -207,7 +207,7 @@ def cheapest_searched(
             return path
         searches = [step.candidates for step in unknown if not known]
         groups = (search for search in searches if isinstance(search, GroupSearch))
-        search_together([(group, goal.held_bytes, ()) for group in groups])
+        search_together([(group, goal.held_bytes) for group in groups])
         for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
             if known and goal.is_over:
                 break

@@ -5,7 +5,7 @@ A candidate's objective is never below its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -171,24 +171,6 @@ class CandidateSet:
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the distinct candidates that fit ``room`` bytes."""
         return np.flatnonzero(self.columns.space <= room)
-
-    def with_tiles(self, tiles: Mapping[str, int]) -> Ints:
-        """Return the numbers of the candidates with these innermost tile sizes, by rank."""
-        numbers = []
-        for number, family in enumerate(self.families):
-            inner = {
-                rank: tile
-                for node in nodes(family.branch)
-                if isinstance(node, FamilyLoops)
-                for rank, tile in zip(node.ranks, node.tiles, strict=True)
-            }
-            alike = np.ones(family.shape, dtype=np.bool_)
-            for rank, tile in inner.items():
-                alike &= tile == tiles.get(rank, family.space.sizes[rank])
-            start = int(self._ends[number - 1]) if number else 0
-            places = self.columns.place[start : int(self._ends[number])]
-            numbers.append(start + np.flatnonzero(alike.ravel()[places]))
-        return ints(np.concatenate(numbers))
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
         """Return the objectives of candidates that take ``cycles``."""

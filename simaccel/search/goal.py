@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,8 +50,6 @@ class Goal:
     """The searches that chose each group, and the bytes held beside them."""
     on_losses: OnLosses = ignore
     """Called with the losses of the whole workload by its choice of a near-tie."""
-    start: Mapping[str, int] | None = None
-    """Innermost tile sizes by rank that are likely good: candidates with these run first."""
     is_spread: bool = True
     """Whether the search may cut groups over several cores, if there are any."""
 
@@ -140,7 +138,7 @@ class Goal:
         if grid.is_complete() and grid.fitting(room).size <= EFFORT.exact * grid.cuts:
             gap = self.gap - EFFORT.gap
             return StoppingRule(gap, float("inf"), self.slack, until=self.until)
-        patience = EFFORT.patience // (1 if self.start is None else 2) // self.patience_divisor
+        patience = EFFORT.patience // self.patience_divisor
         return StoppingRule(self.gap, patience, self.slack, self.part, self.gap / 2, self.until)
 
     def near_stopping(self, *, loose: bool) -> StoppingRule:

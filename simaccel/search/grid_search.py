@@ -204,8 +204,6 @@ class _Climb:
         walk = CandidateWalk(
             candidates, near, is_near=is_near, holding=None if is_near else holding
         )
-        if self.goal.start is not None and not is_near:
-            walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:
             best = walk.score(number)

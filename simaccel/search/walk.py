@@ -62,8 +62,6 @@ class CandidateWalk:
     left: float = float("inf")
     ended: str = "all judged"
     curve: list[tuple[int, float]] = field(default_factory=list)
-    likely: Ints = field(default_factory=lambda: ints([]))
-    """Candidates that are likely good, a few of which run first."""
     holding: int | None = None
     """Index of the stationarities that candidates have to have; None: any."""
     is_near: bool = False
@@ -93,9 +91,6 @@ class CandidateWalk:
         order = np.concatenate([order, rest])
         if self.is_near:
             order = _interleave_orders(np.arange(fits.size), order)
-        if self.likely.size:
-            few = np.flatnonzero(np.isin(fits[order], self.likely))[: EFFORT.of_each]
-            order = np.concatenate([order[few], np.delete(order, few)])
         fits, bounds = fits[order], bounds[order]
         self.first = fits[: EFFORT.by_bound]
         each = self._run_count(fits)

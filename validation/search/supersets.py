@@ -1,8 +1,9 @@
 """A dataflow that may do all that another does: is it ever worse on the machine?
 
-``python -m validation.search.supersets [--draws N]`` draws workloads, accelerators and objectives,
-schedules each by dataflows of which one's mappings are among the other's, and writes the pairs in
-which the larger one has more of the objective to `supersets.csv`.
+``python -m validation.search.supersets [--draws N] [--chains N]`` draws workloads, accelerators and
+objectives, schedules each by dataflows of which one's mappings are among the other's, and writes
+the pairs in which the larger one has more of the objective to `supersets.csv`. Chains are three or
+four operators one after the other on a small `edge`, where tensors are held between them.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
+from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.study.experiment import energy_pj, simulate
 from simaccel.study.store import VARIABLE
-from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
+from simaccel.workload import ModelDimensions, Operator, Workload, attention, conv2d, gemm
+from tests.trees import einsum, vector
+from tests.trees import workload as small_workload
 
 TABLE = Path(__file__).with_name("supersets.csv")
 FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
 DRAWS = 60
+CHAINS = 100
 ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "mxu_128", "tpu_v1")
 SCHEDULED = ("naive", "flex", "flat", "flash")
 MAPSPACES = (("ruby", "ruby-s"), ("ruby-s", "pfm"), ("ruby", "ruby-t"), ("ruby-t", "pfm"))
@@ -41,11 +47,15 @@ class Case:
     settings: tuple[str, ...]
     objective: Objective
     pipeline: bool
-    granularities: tuple[str, ...]
+    granularities: tuple[str, ...] = ()
+    tolerance: float = 0.0
+    """What may be given up of the fastest for fewer bytes: so much more counts as no worse."""
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The larger dataflow and the smaller."""
+        """The larger dataflow and the smaller; of chains also `best` with one stationarity."""
+        if self.kind == "chain":
+            return [("best", other) for other in ("naive", "flex", f"best {_any_of(self.seed)}")]
         fused = self.kind in ("attention", "block")
         inside = {"flex": self.granularities, "flat": self.granularities} if fused else {}
         found = [(one, f"{one}-{x}") for one, names in inside.items() for x in names]
@@ -62,10 +72,15 @@ class Case:
         """
         on = load_accelerator(self.hw, list(self.settings))
         effort = Effort(objective=self.objective, patience=2_000, exhaustive=5_000)
+        name, _, stationarity = dataflow.partition(" ")
         options = Options(
-            tolerance=0.0, objective=self.objective, pipeline=self.pipeline, effort=effort
+            tolerance=self.tolerance,
+            objective=self.objective,
+            pipeline=self.pipeline,
+            effort=effort,
+            stationarity=cast("Stationarity", stationarity) or None,
         )
-        result = simulate(self.workload, on, dataflow, options=options)
+        result = simulate(self.workload, on, name, options=options)
         run = result.run
         energy = sum(energy_pj(run, on).values())
         return {
@@ -77,8 +92,10 @@ class Case:
         }[self.objective]
 
     def __str__(self) -> str:
-        ranks = self.workload.operators[0].ranks
-        sizes = " ".join(f"{rank}={size}" for rank, size in ranks.items())
+        operators = self.workload.operators if self.kind == "chain" else self.workload.operators[:1]
+        sizes = ", ".join(
+            " ".join(f"{rank}={size}" for rank, size in one.ranks.items()) for one in operators
+        )
         piped = ", pipelined" if self.pipeline else ""
         return f"{self.seed}: {self.kind} {sizes} on {self.hw} {self.objective}{piped}"
 
@@ -107,6 +124,44 @@ def draw(seed: int) -> Case:
         pipeline=rng.random() < 0.3,
         granularities=tuple(rng.sample("mbhr", 2)),
     )
+
+
+def draw_chain(seed: int) -> Case:
+    """Draw three or four products and vector operators in a row on an `edge` of another size."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+
+    def size() -> int:
+        return rng.choice((rng.randint(3, 24), 8 * rng.randint(1, 16)))
+
+    side, room = rng.choice((4, 8, 16)), rng.choice((16, 24, 32, 48, 64))
+    rows, columns, operators = size(), size(), list[Operator]()
+    for at in range(rng.choice((3, 3, 4))):
+        is_product = at == 0 or rng.random() < 0.6
+        width = size() if is_product else columns
+        out, given = f"T{at + 1} m {'n' if is_product else 'k'}", f"T{at} m k"
+        if is_product:
+            ranks = {"m": rows, "k": columns, "n": width}
+            operators.append(einsum(f"one{at}", out, given, f"W{at} k n", **ranks))
+        else:
+            kind = rng.choice(("residual", "residual", "gelu", "softmax", "layer_norm"))
+            inputs = (given, f"Q{at} m k") if kind == "residual" else (given,)
+            axis = "k" if kind in ("softmax", "layer_norm") else ""
+            operators.append(vector(f"one{at}", kind, out, *inputs, axis=axis, m=rows, k=columns))
+        columns = width
+    settings = (
+        f"buffer.capacity_bytes={room} KiB",
+        f"array.rows={side}",
+        f"array.cols={side}",
+    )
+    tolerance = Options().tolerance * (seed % 2)
+    workload = small_workload(*operators)
+    return Case(
+        seed, "chain", workload, "edge", settings, "cycles", pipeline=False, tolerance=tolerance
+    )
+
+
+def _any_of(seed: int) -> Stationarity:
+    return STATIONARITIES[seed % len(STATIONARITIES)]
 
 
 def _workload(rng: random.Random, kind: str, times: int) -> Workload:
@@ -145,13 +200,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Draw, schedule by all, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
+    parser.add_argument("--chains", type=int, default=CHAINS, metavar="N")
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
     by_pair: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for seed in range(asked.draws):
-        case = draw(seed)
+    for case in (*map(draw, range(asked.draws)), *map(draw_chain, range(asked.chains))):
         for larger, smaller, more, less in compared(case):
-            ratio = round(more / less, 9)  # energies are sums in another order
+            # energies are sums in another order
+            ratio = round(more / less / (1 + case.tolerance), 9)
             by_pair.setdefault((larger, smaller), []).append((ratio, str(case)))
             if ratio > 1:
                 print(f"{ratio:.4f} {larger} of {smaller}: {case}", flush=True)
