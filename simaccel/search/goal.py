@@ -116,8 +116,8 @@ class Goal:
 
     @property
     def slack(self) -> float:
-        """Gap that a search may leave, in units of the objective: half an average part's."""
-        return self.gap * self.part / 2
+        """Gap that a search may leave, in units of the objective, whatever the part takes."""
+        return self.gap * self.part * EFFORT.part_gap
 
     @property
     def is_timed(self) -> bool:

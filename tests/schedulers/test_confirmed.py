@@ -9,14 +9,16 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.search.effort import OBJECTIVES, Effort, Objective
+from simaccel.search.effort import EFFORT, OBJECTIVES, Effort, Objective
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload, build, gemm
-from tests.draws import DRAWS, some
+from tests.draws import DRAWS, seeds, some
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
 from tests.trees import workload as make_workload
 from validation.search.monotone import Case, compared, draw
+from validation.search.supersets import compared as larger_and_smaller
+from validation.search.supersets import draw_chain
 
 _ATTENTION = attention_workload(1, 2, 7, 3)
 _SMALLER = attention_workload(1, 2, 4, 2)
@@ -199,6 +201,35 @@ def test_best_holds_between_groups_what_other_dataflows_hold() -> None:
     settings = ("buffer.capacity_bytes=2 KiB", "compiler.resident=true")
     best = _run(workload, "best", *settings).run.cycles
     assert best <= _run(workload, "flex", *settings).run.cycles
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "side"),
+    some([((64, 96, 8, 40), 32, 32), ((48, 56, 7, 7), 64, 16), ((24, 96, 8, 16), 16, 8)], 3),
+)
+def test_best_finds_beside_held_tensors_what_other_dataflows_find(
+    sizes: tuple[int, int, int, int], room: int, side: int
+) -> None:
+    """Searches that began with what was best alone ended early: 687 cycles for 654, 463 for 437."""
+    m, k, n, p = sizes
+    workload = make_workload(
+        einsum("f", "F m n", "X m k", "W k n", m=m, k=k, n=n),
+        vector("add", "residual", "R m n", "F m n", "Q m n", m=m, n=n),
+        einsum("g", "G m p", "R m n", "B n p", m=m, n=n, p=p),
+    )
+    array = (f"array.rows={side}", f"array.cols={side}")
+    on = load_accelerator("edge", (f"buffer.capacity_bytes={room} KiB", *array))
+    best, flex = (simulate(workload, on, dataflow).run.cycles for dataflow in ("best", "flex"))
+    assert best <= flex * (1 + Options().tolerance)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", list(seeds(4)))
+def test_best_takes_no_more_than_other_dataflows_and_stationarities(seed: int) -> None:
+    """Three or four operators in a row, on a small `edge` that holds what is between them."""
+    case = draw_chain(seed)
+    for _, smaller, more, less in larger_and_smaller(case):
+        assert more <= less * (1 + case.tolerance + EFFORT.gap), (smaller, str(case))
 
 
 def test_best_fuses_where_that_saves_traffic() -> None:
