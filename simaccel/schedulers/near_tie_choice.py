@@ -38,19 +38,17 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     if len(distinct) == 1 and (not is_decided or goal.is_over):
         return distinct[0]
     scored = measure_all(workload, distinct, goal)
-    fastest = min(scored, key=lambda at: scored[at].rank)
     if not is_decided:
-        return distinct[fastest]
-    least = scored[fastest]
-    limit = least.value * (1 + goal.tolerance)
-    near = [at for at, figures in scored.items() if figures.value <= limit]
-    cheapest = min(near, key=lambda at: scored[at].cost(goal.objective))
-    saved = [
-        _save_within(workload, distinct[at], scored[at], limit, search)
-        for at in dict.fromkeys((cheapest, fastest))
-    ]
-    body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
-    best = min(least, chosen, key=lambda figures: figures.rank)
+        return distinct[min(scored, key=lambda at: scored[at].rank)]
+    within = 1 + goal.tolerance
+    limit = min(figures.value for figures in scored.values()) * within
+    near = [(distinct[at], ran) for at, ran in scored.items() if ran.value <= limit * within]
+    for body, ran in tuple(near):  # with less costly groups, which overlap in other ways
+        most = limit if ran.value <= limit else ran.value * within
+        near.append(_save_within(workload, body, ran, most, search))
+    best = min((ran for _, ran in near), key=lambda ran: ran.rank)
+    able = (pair for pair in near if pair[1].value <= best.value * within)
+    body, chosen = min(able, key=lambda pair: pair[1].cost(goal.objective))
     if best is not chosen:
         goal.on_losses(losses(chosen, best))
     return body

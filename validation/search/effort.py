@@ -46,13 +46,13 @@ def figures() -> list[tuple[int, int]]:
     from simaccel.search.judge import Judge  # noqa: PLC0415
     from simaccel.workload import build, conv2d, gemm  # noqa: PLC0415
 
-    network = build("mobilenet_v2")
+    mobilenet = build("mobilenet_v2")
     workloads = {
         "attention": build("bert", batch=4, seq_len=251, scope="la"),
         "block": build("bert", batch=1, seq_len=64, scope="block"),
         "convolution": conv2d(m=64, c=31, p=28, q=28, r=3, s=3, stride=2, bytes_per_element=2),
         "product": gemm(m=499, k=768, n=1000),
-        "network": network.select_operators([one.name for one in network.operators[:_FIRST]]),
+        "network": mobilenet.select_operators([op.name for op in mobilenet.operators[:_FIRST]]),
     }
     ran: list[int] = []
     run_tasks = Judge._run_tasks

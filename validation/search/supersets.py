@@ -138,13 +138,13 @@ def draw_chain(seed: int) -> Case:
     for at in range(rng.choice((3, 3, 4))):
         is_product = at == 0 or rng.random() < 0.6
         width = size() if is_product else columns
-        out, given = f"T{at + 1} m {'n' if is_product else 'k'}", f"T{at} m k"
+        out, inside = f"T{at + 1} m {'n' if is_product else 'k'}", f"T{at} m k"
         if is_product:
             ranks = {"m": rows, "k": columns, "n": width}
-            operators.append(einsum(f"one{at}", out, given, f"W{at} k n", **ranks))
+            operators.append(einsum(f"one{at}", out, inside, f"W{at} k n", **ranks))
         else:
             kind = rng.choice(("residual", "residual", "gelu", "softmax", "layer_norm"))
-            inputs = (given, f"Q{at} m k") if kind == "residual" else (given,)
+            inputs = (inside, f"Q{at} m k") if kind == "residual" else (inside,)
             axis = "k" if kind in ("softmax", "layer_norm") else ""
             operators.append(vector(f"one{at}", kind, out, *inputs, axis=axis, m=rows, k=columns))
         columns = width
