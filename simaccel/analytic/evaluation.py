@@ -21,7 +21,7 @@ from simaccel.analytic.family import ZERO, Bools, Family, Ints, choose, ints, ma
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.fork_bound import fork_bound
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
-from simaccel.analytic.units import UnitCosts
+from simaccel.analytic.units import UnitCosts, channel_cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import READS, leaves_core
@@ -65,10 +65,7 @@ def memory_work(
             way = level.rpartition("_")[-1]
             ways[way] = ways[way] + n_bytes
     for memory, backing in backings.items():
-        parts = backing.dram.channels
-        loads = backing.channel_read_rate.cycles(both[memory]["read"] // parts)
-        stores = backing.channel_rate.cycles(both[memory]["write"] // parts)
-        work[memory] = maximum(ints(loads + stores - 1), 0)
+        work[memory] = channel_cycles(backing, both[memory]["read"], both[memory]["write"])
     return work
 
 

@@ -35,7 +35,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, piece_count
-from simaccel.analytic.units import UnitCosts
+from simaccel.analytic.units import UnitCosts, channel_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER, Fork, Keep
 from simaccel.mapping.view import TensorView
@@ -80,9 +80,7 @@ class _TransferSeries:
 
     def cycles(self) -> Ints:
         """Return the cycles of the channel."""
-        channels = self.accelerator.dram.channels
-        going = self.accelerator.channel_rate.cycles(self.written // channels)
-        return maximum(ints(self.load_cycles() + going - 1), 0)
+        return channel_cycles(self.accelerator, self.read, self.written)
 
     def load_cycles(self) -> Ints:
         """Return the cycles of the channel for the loads."""

@@ -170,3 +170,16 @@ class UnitCosts(BitWidths):
 def _n_bytes(view: TensorView, width: int, sizes: dict[str, Ints]) -> Ints:
     """Return the bytes of a block of a tensor with elements of ``width`` bits."""
     return in_bytes(math.prod((extent(dim, sizes) for dim in view.terms), start=ONE), width)
+
+
+def channel_cycles(backing: Accelerator, read: Ints, written: Ints) -> Ints:
+    """Return the least cycles of a memory's channel for bytes from and to it.
+
+    ``backing``: an accelerator with that memory as its DRAM. The sum is rounded up once: loads of
+    1.5 cycles and stores of 1.5 take 3.
+    """
+    parts, reads, writes = backing.dram.channels, backing.channel_read_rate, backing.channel_rate
+    if reads == writes:
+        return ints(reads.cycles((read + written) // parts))
+    loads, stores = reads.cycles(read // parts), writes.cycles(written // parts)
+    return ints(loads + stores - (loads > 0) * (stores > 0))

@@ -15,15 +15,15 @@ from simaccel.hardware import Accelerator
 from simaccel.report.tables import Column, Row, Table, figure_columns, tabulate, texts
 from simaccel.report.units import rate_text
 from simaccel.run.limits import operators_of
-from simaccel.search.problems import parts
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow
-from simaccel.units import ARRAY, LIMITS
+from simaccel.units import ARRAY, LIMITS, LINK
 from simaccel.workload import Vector, Workload
 
 Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
 EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")
 ATTENTION: Final = "attention"
+LINKS: Final = "links"
 TARGET: Final = 0.95
 """The utilisation of FLAT's figure 17."""
 
@@ -47,17 +47,21 @@ def roofline_rows(
     to move if all inputs and outputs of a group are in DRAM before and after it (of single
     operators in `flex`, whose S may stay on chip, so that it moves less; of L, softmax and A
     together in `flat`). ``array_macs_per_cycle`` is the second roof: the rate of the array with
-    these tiles, limited by loading it, part-filled folds and skew.
+    these tiles, limited by loading it, part-filled folds and skew. On several chips these are of
+    one chip; ``most_macs_per_byte`` is that of the whole group, which no chip exceeds.
     """
     points: list[Row] = []
     for row in rows:
         workload = workloads[row.seq_len]
         for operator in (row.result or {}).get("operators", ()):
+            if not operator["macs"]:
+                continue
             moved = total_of(operator["bytes"]["dram"])
             names = operators_of(workload, operator["name"])
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = operator["macs"] / moved if moved else float("inf")
-            most = operator["macs"] / least if least else float("inf")
+            macs = sum(workload.operator(name).macs * workload.times(name) for name in names)
+            most = macs / least if least else float("inf")
             share = mac_share(workload, accelerator, names)
             native = operator["native_macs"] * float(share)
             peak = accelerator.pes * operator["macs"] / max(1, native)
@@ -78,7 +82,7 @@ def roofline_rows(
                     "limit": operator["limit"]["name"],
                 }
             )
-    return [row for row in points if row["macs"]]
+    return points
 
 
 def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accelerator) -> float:
@@ -86,7 +90,8 @@ def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accel
     moved: dict[str, int] = {}
     for tensors in operator["bytes"]["dram"].values():
         for name, n_bytes in tensors.items():
-            at = accelerator.memory(workload.tensors[name].kind)
+            kind = workload.tensors[name].kind if name in workload.tensors else "intermediate"
+            at = accelerator.memory(kind)
             moved[at] = moved.get(at, 0) + n_bytes
     total, backing = sum(moved.values()), accelerator.every_backing
     rates = {at: peak_bytes_per_cycle(backing[at]) for at in moved}
@@ -106,7 +111,7 @@ def granularity_rows(
     figures: list[Row] = []
     for row in rows:
         workload = workloads[row.seq_len]
-        inside = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
+        inside = _attentions(workload)
         row_figures: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
         if row.lead is not None:
             row_figures = {row.lead.axis.column: row.lead.value, **row_figures}
@@ -141,7 +146,7 @@ def breakdown_rows(rows: Sequence[StudyRow], workloads: Mapping[int | None, Work
             continue
         workload, cycles = workloads[row.seq_len], dict[str, int]()
         for operator in row.result["operators"]:
-            name = part_of(workload, operators_of(workload, operator["name"]))
+            name = part_of(workload, operator)
             cycles[name] = cycles.get(name, 0) + operator["cycles"]
         ideal = row.result["ideal_cycles"]
         for name, n in sorted(cycles.items(), key=lambda pair: PARTS.index(pair[0])):
@@ -158,13 +163,18 @@ def breakdown_rows(rows: Sequence[StudyRow], workloads: Mapping[int | None, Work
     return parts_rows
 
 
-PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators")
+PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators", LINKS)
 """The parts of a model: einsums directly before and after an attention are its projections."""
 
 
-def part_of(workload: Workload, operators: Sequence[str]) -> str:
-    """Return the part of a model to which a group belongs."""
-    attentions = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
+def part_of(workload: Workload, operator: Mapping[str, Any]) -> str:
+    """Return the part of a model to which an operator of a result belongs.
+
+    Collectives and messages between chips are ``links``.
+    """
+    if LINK in operator["bytes"]:
+        return LINKS
+    operators, attentions = operators_of(workload, operator["name"]), _attentions(workload)
     if {*operators} & attentions:
         return ATTENTION
     einsums = [name for name in operators if not isinstance(workload.operator(name), Vector)]
@@ -172,6 +182,23 @@ def part_of(workload: Workload, operators: Sequence[str]) -> str:
         return "vector operators"
     beside = _projections_of(workload, attentions)
     return "projections" if {*einsums} & beside else "other einsums"
+
+
+def _attentions(workload: Workload) -> set[str]:
+    """Return the softmaxes between two einsums, with these."""
+    made = {operator.output.tensor: operator for operator in workload.operators}
+    found: set[str] = set()
+    for softmax in workload.operators:
+        if isinstance(softmax, Vector) and softmax.kind == "softmax":
+            einsums = [
+                each
+                for each in workload.operators
+                if each is made.get(softmax.input.tensor)
+                or softmax.output.tensor in {read.tensor for read in each.inputs}
+            ]
+            if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
+                found |= {softmax.name, *(each.name for each in einsums)}
+    return found
 
 
 def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:

@@ -253,6 +253,32 @@ def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
     assert float(found["macs_per_cycle"]) <= float(found["roof_macs_per_cycle"])
 
 
+@pytest.mark.parametrize(
+    ("line", "attention"),
+    [
+        ("--hw tpu_v5e --chips 4 --workload gpt2 --phase decode --kv-len 8 --dataflow flat", True),
+        ("--hw tpu_v6e --workload llama3-8b --phase decode --kv-len 8 --dataflow deployed", True),
+        ("--hw tpu_v5e --chips 2 --workload alexnet --batch 2 --dataflow naive", False),
+    ],
+)
+def test_exhibits_know_what_chips_and_compilers_add(cli: Call, line: str, attention: bool) -> None:
+    """Rows of collectives and of repeated keys are none of the workload's operators.
+
+    Cycles of the parts are those of the run; a chip has no more MACs a byte than all of a group.
+    """
+    shared = "" if "chips" not in line else "links"
+    parts = json.loads(cli(f"compare {line} --exhibit breakdown --json").stdout)["rows"]
+    names = [row["part"] for row in parts]
+    assert ("attention" in names) is attention
+    assert (names[-1] == "links") is bool(shared)
+    (run,) = json.loads(cli(f"compare {line} --json").stdout)
+    assert sum(row["cycles"] for row in parts) == run["cycles"]
+    points = json.loads(cli(f"compare {line} --exhibit roofline --json").stdout)["rows"]
+    assert sum(row["macs"] for row in points) == run["macs"]
+    for row in points:
+        assert row["macs_per_cycle"] <= row["roof_macs_per_cycle"] * (1 + 1e-9)
+
+
 LISTS = "--workload gemm --shape M=16,K=16,N=16"
 
 

@@ -20,9 +20,11 @@ from matplotlib.figure import Figure
 
 from simaccel.diagnosis.what_if import free, what_if
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
+from simaccel.units import ARRAY, SFU
 from tests.machine.trees import Case
 from validation.bound.gaps import markdown
 from validation.bound.readme import write_figures
@@ -97,8 +99,9 @@ def rows_of(kind: str, case: Case) -> list[Row]:
 
 
 def unit_of(run: Run) -> str:
-    """Return the unit that works most: the array, or the SFU where it has more to do."""
-    return max(("array", "sfu"), key=lambda name: run.engines[name].busy)
+    """Return the unit that works most: an array, or an SFU where it has more to do."""
+    units = (name for name in run.engines if without_core(name) in (ARRAY, SFU))
+    return max(units, key=lambda name: run.engines[name].busy)
 
 
 def booked_by(run: Run) -> dict[str, int]:
