@@ -96,8 +96,8 @@ def test_a_piece_may_have_the_batch_alone(dataflow: str) -> None:
 def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
     """8 x 6 x 4 on 4 x 4 PEs, two bytes an element, one byte a cycle.
 
-    192 MACs on 16 PEs take 12 cycles, 96 + 48 + 64 bytes at 1 byte a cycle 208. In halves of m each core
-    reads B, in halves of n each reads A.
+    192 MACs on 16 PEs take 12 cycles, 96 + 48 + 64 bytes at 1 byte a cycle 208. In halves of m each
+    core reads B, in halves of n each reads A.
     """
     of = workload(einsum("G", "C m n", "A m k", "B k n", m=8, k=6, n=4), weights=["B"])
     group = Group(operators=("G",), tree=())
