@@ -187,7 +187,7 @@ def part_of(workload: Workload, operator: Mapping[str, Any]) -> str:
 def _attentions(workload: Workload) -> set[str]:
     """Return the softmaxes between two einsums, with these."""
     made = {operator.output.tensor: operator for operator in workload.operators}
-    found: set[str] = set()
+    attentions: set[str] = set()
     for softmax in workload.operators:
         if isinstance(softmax, Vector) and softmax.kind == "softmax":
             einsums = [
@@ -197,8 +197,8 @@ def _attentions(workload: Workload) -> set[str]:
                 or softmax.output.tensor in {read.tensor for read in each.inputs}
             ]
             if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
-                found |= {softmax.name, *(each.name for each in einsums)}
-    return found
+                attentions |= {softmax.name, *(each.name for each in einsums)}
+    return attentions
 
 
 def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
