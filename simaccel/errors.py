@@ -179,9 +179,13 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     "did you mean 'flat'? (allowed: naive, flex, flat)"
     >>> suggest("zzz", ["naive", "flat"])
     'one of naive, flat'
+    >>> suggest("INT8", ["int8", "bf16"])
+    "did you mean 'int8'? (allowed: int8, bf16)"
     """
     known = list(choices)
-    close, every = get_close_matches(word, known, n=1), ", ".join(known)
+    every, lower = ", ".join(known), {choice.lower(): choice for choice in known}
+    close = get_close_matches(word, known, n=1)
+    close = close or [lower[name] for name in get_close_matches(word.lower(), lower, n=1)]
     if not close:
         return f"one of {every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST

@@ -14,12 +14,13 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, core_schema
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest, suggest_field, with_digits
+from simaccel.errors import ABSENT, MEANT, Fault, InputError, suggest, suggest_field, with_digits
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
 """The most numbers of a list that a message shows."""
 _LONGEST_INT = 2**64
+_SUGGESTED = re.compile(rf"{MEANT} '(\w+)'")
 _MOST_FAULTS = 1000
 """The most faults of a file that are reported separately."""
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
@@ -89,7 +90,8 @@ def faults_of(
 ) -> list[Fault]:
     """Return pydantic's errors about ``raw`` as faults, one per field.
 
-    With ``model`` an unknown key gets a suggestion, and a missing one its allowed values.
+    With ``model`` an unknown key gets a suggestion, and a missing one its allowed values, unless it
+    is what a suggestion names.
     """
     values: dict[str, object] = {}
     allowed: dict[str, list[str]] = {}
@@ -98,9 +100,15 @@ def faults_of(
         field = _dot_location(loc)
         values.setdefault(field, value)
         allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
+    meant = {
+        _dot_location((*filter(None, [field.rpartition(".")[0]]), found[1]))
+        for field, texts in allowed.items()
+        if (found := _SUGGESTED.match(texts[0]))
+    }
     faults = [
         Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
         for field, value in values.items()
+        if value is not ABSENT or field not in meant
     ]
     if error.error_count() > _MOST_FAULTS:
         count = _Words(f"{error.error_count()} faults")

@@ -135,13 +135,14 @@ def parse_sizes(
         form = meant if len(numbers) == len(needed) else example
         raise InputError([Fault(source, "shape", text, f"KEY=SIZE, as in {form}")])
     sizes: dict[str, object] = {}
-    faults, keys = [], [*needed, *optional]
+    faults, keys, misspelt = [], [*needed, *optional], set[str]()
     for part in filter(None, map(str.strip, text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             faults.append(Fault(source, "shape", part, f"KEY=SIZE, as in {example}"))
         elif key not in keys:
             meant = key.upper() if len(key) == 1 else key
+            misspelt.add(meant)
             faults.append(Fault(source, key, value, suggest(meant, keys)))
         elif key in sizes:
             faults.append(Fault(source, key, value, "each key once"))
@@ -150,6 +151,8 @@ def parse_sizes(
             sizes[key] = int(value) if short else value
     faults += size_faults(source, sizes, limit)
     allowed = f"a whole number from 1 to {limit}"
-    faults += [Fault(source, key, ABSENT, allowed) for key in needed if key not in sizes]
+    faults += [
+        Fault(source, key, ABSENT, allowed) for key in needed if key not in {*sizes, *misspelt}
+    ]
     require_none(faults)
     return {key: size for key, size in sizes.items() if isinstance(size, int)}

@@ -233,6 +233,21 @@ def test_a_section_that_a_file_lacks_may_be_a_name(cli: Call, tmp_path: Path) ->
     assert cli(f"run --hw {path} --set energy=45nm {CUBE}").exit_code == 0
 
 
+def test_a_misspelt_key_is_one_mistake(cli: Call, tmp_path: Path) -> None:
+    """It isn't missing besides; capitals are seen through."""
+    path = tmp_path / "npu.yaml"
+    path.write_text("of: edge\nname: npu\nbuffer: {preset: edge}\nArray: {rows: 4, cols: 4}\n")
+    assert [one.split("; ")[1] for one in cli.messages(f"run --hw {path} {CUBE}")] == [
+        "did you mean 'array'?"
+    ]
+    said = cli.messages("run --hw edge --workload gemm --shape m=9,k=7,n=5")
+    assert [one.split(": ")[2] for one in said] == ["got '9'; did you mean 'M'? (allowed"] + [
+        f"got '{size}'; did you mean '{key}'? (allowed" for size, key in ((7, "K"), (5, "N"))
+    ]
+    (format_,) = cli.messages(f"run --hw edge {CUBE} --precision weights=INT8")
+    assert "did you mean 'int8'?" in format_
+
+
 def test_channels_of_a_part_need_no_blanks() -> None:
     one = load_accelerator("edge", ["dram=2xHBM2"])
     assert one == load_accelerator("edge", ["dram=2 x HBM2"])
