@@ -101,9 +101,9 @@ def faults_of(
         values.setdefault(field, value)
         allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
     meant = {
-        _dot_location((*filter(None, [field.rpartition(".")[0]]), found[1]))
+        _dot_location((*filter(None, [field.rpartition(".")[0]]), suggested[1]))
         for field, texts in allowed.items()
-        if (found := _SUGGESTED.match(texts[0]))
+        if (suggested := _SUGGESTED.match(texts[0]))
     }
     faults = [
         Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
