@@ -140,12 +140,15 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
     """Return a mapping that a search found, once it is checked.
 
     Raises:
-        IllegalMappingError: it can't be executed; the message has its faults and its text.
+        IllegalMappingError: it can't be executed, or lacks operators; the message has its faults
+            and its text.
 
     """
-    found = faults(workload, mapping, accelerator)
+    found = [str(fault) for fault in faults(workload, mapping, accelerator)]
+    if lacking := set(workload.by_name).difference(*(one.operators for one in mapping.groups)):
+        found.append(f"no group has {', '.join(sorted(lacking))}")
     if found:
-        text = "; ".join(map(str, found))
+        text = "; ".join(found)
         raise IllegalMappingError(f"{text}; the mapping:\n{tree_text(mapping)}")
     return mapping
 

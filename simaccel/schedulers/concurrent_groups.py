@@ -148,11 +148,11 @@ class _CoreDivision:
                 body.append(part)
                 continue
             for number, (group, element) in enumerate(self.units):
-                if group is not None and element == at:
-                    replaced = placed.get(number) or self._group_for(group, cores)
-                    if replaced is None:
+                if element == at:
+                    whole = group and (placed.get(number) or self._group_for(group, cores))
+                    if whole is None:
                         return None
-                    body.append(replaced)
+                    body.append(whole)
         return tuple(body)
 
     def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:

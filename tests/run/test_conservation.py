@@ -139,3 +139,5 @@ def test_a_search_that_finds_something_illegal() -> None:
     """
     with pytest.raises(IllegalMappingError, match=r"got 'do act sfu'; allowed: keep U buffer"):
         require_legal(of, mapping(of, text.rstrip() + behind), TOY)
+    with pytest.raises(IllegalMappingError, match="no group has other"):
+        require_legal(of, mapping(of, text.replace("T buffer", "T buffer, U buffer")), TOY)

@@ -1,6 +1,7 @@
 """Searches over cores: groups that are spread, or run at once, and are never slower for it."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -21,10 +22,12 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Body
 from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
+from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.mapping.test_cores import ATTENTION
 from tests.refusals import refusal_of
+from tests.small_pods import SMALL
 from tests.trees import einsum, vector, workload
 
 
@@ -52,6 +55,17 @@ def test_a_product_of_four_pieces_takes_a_quarter_of_the_time(dataflow: str) -> 
     ideal = 32**3 // 16
     assert ideal // 4 <= cycles[4]
     assert cycles[4] - ideal // 4 <= cycles[1] - ideal + 16
+
+
+def test_an_attention_beside_kept_tensors_is_not_left_out() -> None:
+    """Two query heads on one K/V head: V is kept around V and the attention behind it.
+
+    V may run beside K, but what shares its tensor has to stay.
+    """
+    model = replace(SMALL, heads=2, kv_heads=1)
+    layer = transformer(model, phase="decode", prompt=8, batch=1, scope="block")
+    found = make_mapping(layer, load_accelerator("edge", ["cores.count=2"]), "flat")
+    assert [name for group in found.groups for name in group.operators] == [*layer.by_name]
 
 
 @pytest.mark.parametrize("dataflow", ["naive-m", "flash", *["naive", "flex"] * (DRAWS > 1)])
