@@ -144,11 +144,11 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
             and its text.
 
     """
-    found = [str(fault) for fault in faults(workload, mapping, accelerator)]
-    if lacking := set(workload.by_name).difference(*(one.operators for one in mapping.groups)):
-        found.append(f"no group has {', '.join(sorted(lacking))}")
-    if found:
-        text = "; ".join(found)
+    texts = [str(fault) for fault in faults(workload, mapping, accelerator)]
+    if lacking := set(workload.by_name).difference(*(group.operators for group in mapping.groups)):
+        texts.append(f"no group has {', '.join(sorted(lacking))}")
+    if texts:
+        text = "; ".join(texts)
         raise IllegalMappingError(f"{text}; the mapping:\n{tree_text(mapping)}")
     return mapping
 
