@@ -269,7 +269,8 @@ def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None
         ({"hidden_size": None}, "hidden_size: got nothing; allowed: a whole number from 1"),
         ({"hidden_size": "big"}, "hidden_size: got 'big'; allowed: a whole number"),
         ({"hidden_act": "tanh"}, "hidden_act: got 'tanh'"),
-        ({"num_key_value_heads": 5}, "kv_heads: got 5; allowed: a divisor of heads, 32"),
+        ({"num_key_value_heads": 5}, "config.json: num_key_value_heads: got 5; allowed: a divi"),
+        ({"head_dim": 81}, "config.json: head_dim: got 81; allowed: an even number"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:

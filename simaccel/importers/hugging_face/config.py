@@ -25,7 +25,7 @@ from simaccel.importers.hugging_face.configuration import (
     read_sizes,
 )
 from simaccel.importers.hugging_face.families import DEFAULTS, FAMILIES, family_of_keys
-from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.model import Transformer, size_faults_of
 from simaccel.workload.names import clean_name
 
 _NAMING: Final = "a name, or how the model is made and trained"
@@ -164,6 +164,7 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     called = place.stem if place.stem != "config" else place.parent.name
     title = clean_name(said) or clean_name(called) or name
     model = Transformer(name=title, source=f"Hugging Face configuration {file}", **sizes)
+    require_none(config.name_key(fault) for fault in size_faults_of(model))
     return model, FileAccount(file, tuple(_entries(config, outer, model.parameters)))
 
 

@@ -17,6 +17,13 @@ from simaccel.files.limits import MAX_OPERATORS
 from simaccel.workload.language.model import BIASED, Activation, NormKind
 from simaccel.workload.names import MAX_SIZE
 
+_KEYS_OF: Final = {
+    "kv_heads": "num_key_value_heads",
+    "head_size": "head_dim",
+    "positions": "max_position_embeddings",
+    "experts_per_token": "num_experts_per_tok",
+}
+"""Keys by the sizes of a transformer that may not go with its others."""
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "n_embed", "d_model", "dim", "model_dim"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
@@ -100,6 +107,12 @@ class Configuration:
         if name in self.defaults and not is_null and (self.inside or default is not ABSENT):
             return name, self.defaults[name]
         return name, default
+
+    def name_key(self, fault: Fault) -> Fault:
+        """Return a fault of a transformer's size with the file and its key."""
+        key = _KEYS_OF.get(fault.field)
+        field = fault.field if key is None else self.find(key)[0]
+        return replace(fault, file=self.file, field=field)
 
     def size(
         self, name: str, default: object = ABSENT, least: int = 1, most: int = MAX_SIZE
