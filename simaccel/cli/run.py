@@ -171,12 +171,9 @@ def _json(
     checks: Sequence[OperatorCheck],
     estimates: dict[str, Any],
 ) -> dict[str, Any]:
-    from simaccel.study.experiment import given_up_json
-
     document = result.to_dict()
     document |= {"check": [vars(check) for check in checks]} if checks else {}
     document |= estimates
-    document |= given_up_json(report.losses, experiment.objective)
     searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
     return document | searches
 
@@ -244,25 +241,24 @@ def _run(
     fast_forward: bool,
     quiet: bool,
 ) -> Result:
+    from simaccel.study.experiment import given_up_json, simulate
     from simaccel.verbs.running import wrap_result
 
     with ProgressBar("simulating", quiet=quiet) as bar:
+        printer = _account_printer(experiment, bar)
         how: dict[str, Any] = {
-            "options": replace(
-                experiment.options,
-                on_account=_account_printer(experiment, bar),
-                on_losses=report.losses.append,
-            ),
+            "options": replace(experiment.options, on_account=printer),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
         if trace is None:
-            from simaccel.study.experiment import simulate
+            found = simulate(*inputs, **how)
+        else:
+            from simaccel.study.recording import record  # h5py only where it is needed
 
-            return wrap_result(simulate(*inputs, **how))
-        from simaccel.study.recording import record  # h5py only where it is needed
-
-        return wrap_result(record(trace, *inputs, force=force, **how))
+            found = record(trace, *inputs, force=force, **how)
+    searched = given_up_json(report.losses, experiment.objective)  # by a search before
+    return wrap_result(replace(found, given_up=found.given_up or searched))
 
 
 def _account_printer(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
@@ -305,14 +301,11 @@ def _search_parts(
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
     from simaccel.report.accounts import given_up_lines
-    from simaccel.study.experiment import given_up_json
 
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
-    losses = given_up_json(report.losses, experiment.objective) if report.losses else {}
-    lines = (
-        given_up_lines(result.to_dict() | losses, experiment.options.tolerance) if losses else []
-    )
-    return [*table, *lines]
+    if not result.given_up:
+        return [*table]
+    return [*table, *given_up_lines(result.to_dict(), experiment.options.tolerance)]
 
 
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
 from simaccel.run.memories import dram_by_class, share_buffer
 from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
-from simaccel.schedulers import Options
+from simaccel.schedulers import MAPSPACES, Options, settle_options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 from simaccel.study.capacity import require_room
@@ -38,9 +38,13 @@ Moved = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class ExperimentResult(RunResult):
-    """The outcome of one experiment: a run, with the search for its mapping before it."""
+    """The outcome of one experiment: a run, with the search for its mapping before it.
+
+    ``given_up``: what its choice among near-ties gave up, as JSON; empty without any.
+    """
 
     search_seconds: float = 0.0
+    given_up: Map[str, Any] = field(default_factory=dict)
 
     @property
     def program_start_cycles(self) -> int:
@@ -88,7 +92,8 @@ def simulate(
         ConservationError: the run would do something else than the workload.
 
     """
-    started = time.perf_counter()
+    started, losses = time.perf_counter(), list[ObjectiveLosses]()
+    given_up: dict[str, Any] = {}
     options = options or Options()
     if isinstance(dataflow, Mapping):
         workload = compile_for(workload, accelerator, dataflow)
@@ -102,7 +107,12 @@ def simulate(
     if isinstance(dataflow, Mapping):
         mapping = dataflow
     else:
-        mapping = schedule_workload(workload, accelerator, dataflow, options)
+        noting = replace(options, on_losses=losses.append)
+        mapping = schedule_workload(workload, accelerator, dataflow, noting)
+        for loss in losses:
+            options.on_losses(loss)
+        aim = settle_options(options, accelerator).effort.aim
+        given_up = given_up_json(losses, aim if dataflow in MAPSPACES else options.objective)
     searched = time.perf_counter() - started
     done = run_legal(
         workload,
@@ -114,7 +124,7 @@ def simulate(
         fast_forward=fast_forward,
         allow_overflow=options.allow_overflow,
     )
-    return ExperimentResult(**vars(done), search_seconds=searched)
+    return ExperimentResult(**vars(done), search_seconds=searched, given_up=given_up)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

@@ -17,9 +17,7 @@ from simaccel.numbers import plain
 from simaccel.papers.maestro.dataflows.reading import parse_directives
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.run.memories import MemoryOverflowError
-from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.effort import STRATEGIES
-from simaccel.study.experiment import given_up_json, result_json, simulate
+from simaccel.study.experiment import result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
 from simaccel.study.parallel import Watch, run_with
 from simaccel.study.pipeline import pipeline_row, run_pipeline
@@ -152,16 +150,14 @@ def _simulate_point(point: Point) -> Record:
 def _simulate_alone(point: Point) -> Record:
     if point.dataflow == DEPLOYED:  # an objective is that of the dataflows that search
         point = replace(point, options=replace(point.options, objective="cycles"))
-    options, dataflow = point.options, _directed_mapping(point) or point.dataflow
+    dataflow = _directed_mapping(point) or point.dataflow
     if point.stages is not None:
         return pipeline_row(run_pipeline(replace(point, dataflow=dataflow)))
-    losses: list[ObjectiveLosses] = []
     result = simulate(
         point.workload,
         point.accelerator,
         dataflow,
-        options=replace(options, on_losses=losses.append),
+        options=point.options,
         fast_forward=point.fast_forward,
     )
-    searched = options.effort.aim if dataflow in STRATEGIES else options.objective
-    return {**result_json(result), **given_up_json(losses, searched)}
+    return {**result_json(result), **result.given_up}

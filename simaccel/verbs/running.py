@@ -110,7 +110,7 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel run --json``)."""
-        return {**result_json(self), **pod_json(self)}
+        return {**result_json(self), **pod_json(self), **self.given_up}
 
     def to_pandas(self, what: str = "operators") -> pd.DataFrame:
         """Return a data frame with a row for each of ``operators``, ``engines`` or ``stalls``.
