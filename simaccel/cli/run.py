@@ -252,13 +252,13 @@ def _run(
             "fast_forward": fast_forward,
         }
         if trace is None:
-            found = simulate(*inputs, **how)
+            result = simulate(*inputs, **how)
         else:
             from simaccel.study.recording import record  # h5py only where it is needed
 
-            found = record(trace, *inputs, force=force, **how)
+            result = record(trace, *inputs, force=force, **how)
     searched = given_up_json(report.losses, experiment.objective)  # by a search before
-    return wrap_result(replace(found, given_up=found.given_up or searched))
+    return wrap_result(replace(result, given_up=result.given_up or searched))
 
 
 def _account_printer(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
