@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simaccel import conv2d, load_accelerator, simulate
-from tests.refusals import refusal_of
+from tests.refusals import faults_of, refusal_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = """[general]
@@ -77,6 +77,7 @@ def test_fields_of_the_dram_are_not_those_of_the_weights(tmp_path: Path) -> None
             "ArrayHeight: got '2000000'; allowed: a whole number from 1 to 1048576",
         ),
         (CONFIG.replace("ArrayWidth:     16\n", ""), "ArrayWidth: got nothing"),
+        (CONFIG.replace("ArrayWidth", "ArrayWdith"), "as ArrayWidth, not ArrayWdith"),
         (CONFIG.replace("CALC", "USER").replace(": 10", ": fast"), "Bandwidth: got 'fast'"),
     ],
 )
@@ -185,7 +186,9 @@ def test_values_that_are_none_are_refused(
     tmp_path: Path, before: str, after: str, said: str
 ) -> None:
     text = SHIPPED.replace(before, after, 1)
-    assert said in refusal_of(load_accelerator, _write(tmp_path, text))
+    assert [
+        str(one).count(said) for one in faults_of(load_accelerator, _write(tmp_path, text))
+    ] == [1]
 
 
 def test_interfaces_have_bandwidths_of_their_own(tmp_path: Path) -> None:

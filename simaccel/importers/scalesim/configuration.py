@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +62,9 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SWITCHED: Final = frozenset(name.lower() for kind in _OFF for name in (*_OFF[kind][0], *_OF[kind]))
 """The fields of these, in small letters."""
+
+_NEAR: Final = 0.8
+"""Least similarity of a misspelt name to its field."""
 
 
 def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
@@ -133,10 +138,12 @@ class _Reading:
         if text.isdecimal() and len(text) <= len(str(most)) and 0 < int(text) <= most:
             return int(text)
         allowed = f"a whole number from 1 to {most}"
+        near = [] if text else get_close_matches(name, self.sections[_PRESETS], n=1, cutoff=_NEAR)
+        allowed += f", as {name}, not {near[0]}" if near else ""
         self.faults.append(Fault(self.file, f"{_PRESETS}.{name}", text or ABSENT, allowed))
         return 1
 
-    @property
+    @cached_property
     def limits(self) -> bool:
         """Whether memories and their interfaces have limits."""
         return self.choice("run_presets", "InterfaceBandwidth", _MODES, "CALC") == "USER"
