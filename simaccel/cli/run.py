@@ -300,12 +300,8 @@ def _search_parts(
     experiment: ExperimentOptions, report: SearchReport, result: Result
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
-    from simaccel.report.accounts import given_up_lines
-
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
-    if not result.given_up:
-        return [*table]
-    return [*table, *given_up_lines(result.to_dict(), experiment.options.tolerance)]
+    return [*table, *result.choice_lines()]
 
 
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:

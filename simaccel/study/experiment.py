@@ -41,10 +41,12 @@ class ExperimentResult(RunResult):
     """The outcome of one experiment: a run, with the search for its mapping before it.
 
     ``given_up``: what its choice among near-ties gave up, as JSON; empty without any.
+    ``tolerance``: of such choices, relative to the best.
     """
 
     search_seconds: float = 0.0
     given_up: Map[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
 
     @property
     def program_start_cycles(self) -> int:
@@ -124,7 +126,9 @@ def simulate(
         fast_forward=fast_forward,
         allow_overflow=options.allow_overflow,
     )
-    return ExperimentResult(**vars(done), search_seconds=searched, given_up=given_up)
+    return ExperimentResult(
+        **vars(done), search_seconds=searched, given_up=given_up, tolerance=options.tolerance
+    )
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

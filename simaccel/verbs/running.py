@@ -11,6 +11,7 @@ from simaccel.diagnosis.speedups import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.hardware.presets import Settings
 from simaccel.report import results
+from simaccel.report.accounts import given_up_lines
 from simaccel.report.pods import core_line, pod_json, pod_lines
 from simaccel.report.rows import engine_rows, operator_rows, stall_rows
 from simaccel.report.tables import Table
@@ -69,13 +70,17 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     def summary(self) -> str:
         """Return what ``simaccel run`` prints, without the table: one line for each figure."""
-        lines = (self.title, *results.answer_lines(self, self.speedups), *self.cost_lines())
-        return "\n".join(lines)
+        answer = results.answer_lines(self, self.speedups)
+        return "\n".join((self.title, *answer, *self.cost_lines(), *self.choice_lines()))
 
     def cost_lines(self) -> list[str]:
         """Return the lines on traffic and energy, and on several cores and chips."""
         first = [results.traffic_line(self), results.energy_line(self)]
         return [*first, *core_line(self), *pod_lines(self)]
+
+    def choice_lines(self) -> list[str]:
+        """Return the line on what its choice among near-ties gave up, if it gave up anything."""
+        return given_up_lines(self.to_dict(), self.tolerance) if self.given_up else []
 
     @property
     def cycles(self) -> int:

@@ -37,6 +37,7 @@ from simaccel.schedulers import compared_dataflows
 from simaccel.search.effort import STRATEGIES, Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
+from simaccel.workload import Workload
 from tests.importers.test_scalesim import SHIPPED
 from tests.refusals import faults_of, refusal_of
 from tests.small_pods import SMALL
@@ -201,11 +202,19 @@ def test_a_result_has_its_main_figures(tmp_path: Path) -> None:
     assert alone.energy_joules is None
 
 
-def test_the_summary_is_what_run_prints_without_its_table() -> None:
-    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+@pytest.mark.parametrize(
+    ("product", "dataflow", "last"),
+    [(GEMM, "naive", "energy: "), (gemm(m=64, n=64, k=64), "flex", "chosen within 1%: ")],
+)
+def test_the_summary_is_what_run_prints_without_its_table(
+    product: Workload, dataflow: str, last: str
+) -> None:
+    shape = ",".join(f"{name}={n}" for name, n in product.parameters["shape"].items())
+    line = f"run --hw toy --workload gemm --shape {shape} --dataflow {dataflow}"
     printed = " ".join(CliRunner().invoke(main, line.split()).stdout.split())
-    summary = simulate(GEMM, "toy", "naive").summary().splitlines()
-    assert len(summary) == 4
+    summary = simulate(product, "toy", dataflow).summary().splitlines()
+    assert len(summary) == 4 + (dataflow == "flex")
+    assert summary[-1].startswith(last)
     for text in summary:
         assert " ".join(text.split()) in printed
 
