@@ -89,10 +89,10 @@ class FrontSearch:
     def front_of_group(self, searched: GroupSearch) -> Front[Alternative]:
         """Return the front of a group, computed once for all groups with the same candidates."""
         group = searched.group
-        if "front" not in searched.known:
-            fronts = [self._front(grid) for grid in searched.sets]
-            searched.known["front"] = self.merge_fronts(fronts)
-        front: Front[Alternative] = searched.known["front"]  # in the names of the candidates
+        front = self.search.recall(  # in the names of the candidates
+            ("front", id(searched.known)),
+            lambda: self.merge_fronts([self._front(grid) for grid in searched.sets]),
+        )
 
         def rename(alternative: Alternative) -> Alternative:
             (first,) = alternative.body

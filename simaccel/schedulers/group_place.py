@@ -16,7 +16,7 @@ from simaccel.mapping.space import aliases_of, space_of
 from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.chains import OperatorChain, epilogue, search_epilogue
-from simaccel.schedulers.group_search import GroupSearch
+from simaccel.schedulers.group_search import GroupSearch, SharedSearch
 from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore
@@ -266,9 +266,8 @@ class GroupPlace:
             key,
             lambda: GroupSearch(
                 self.group,
-                lambda: [self._fuse_held(touched)],
+                SharedSearch(lambda: [self._fuse_held(touched)]),
                 replace(self.search.goal, on_account=ignore),
-                {},
                 {},
                 "kept",
             ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -77,18 +78,32 @@ class SearchTask:
 
 
 @dataclass
-class GroupSearch:
-    """The candidates of a group, and their searches.
+class SharedSearch:
+    """What groups that are mapped alike share, under the names of the first of them.
 
-    Groups that are mapped alike share ``known``: the candidate sets and the results, under the
-    names of the first such group. ``names``: from these names to those of this group.
+    ``results``: by the bytes held beside the group.
+    """
+
+    make_sets: Callable[[], Sequence[CandidateSet]]
+    results: dict[int, GroupSearchResult] = field(default_factory=dict)
+
+    @cached_property
+    def sets(self) -> Sequence[CandidateSet]:
+        """The candidate sets, for one core and for pieces on several."""
+        return self.make_sets()
+
+
+@dataclass
+class GroupSearch:
+    """The candidates of a group, and their searches, which groups that are mapped alike share.
+
+    ``names``: from the names that ``known`` has to those of this group.
     """
 
     group: Group
-    make_sets: Callable[[], Sequence[CandidateSet]]
+    known: SharedSearch
     goal: Goal
     names: Names
-    known: dict[object, Any]
     label: str = "alone"
     """Name of the search in accounts."""
     account: SearchAccount | None = None
@@ -97,10 +112,7 @@ class GroupSearch:
     @property
     def sets(self) -> Sequence[CandidateSet]:
         """The candidate sets, for one core and for pieces on several."""
-        if "sets" not in self.known:
-            self.known["sets"] = self.make_sets()
-        found: Sequence[CandidateSet] = self.known["sets"]
-        return found
+        return self.known.sets
 
     @property
     def candidates(self) -> CandidateSet:
@@ -165,18 +177,11 @@ class GroupSearch:
     def known_result(self, held_bytes: int, limit: float) -> GroupSearchResult | None:
         """Return the result of an earlier search that answers this one, too, if there is one."""
         room = self.goal.room - held_bytes
-        for taken in sorted(self._results, reverse=True):
-            known = self._results[taken]
+        for taken, known in sorted(self.known.results.items(), reverse=True):
             fits = limit <= known.limit if known.best is None else known.best.buffer_bytes <= room
             if taken <= held_bytes and fits:
                 return known
         return None
-
-    @property
-    def _results(self) -> dict[int, GroupSearchResult]:
-        """Results by the bytes held beside the group."""
-        results: dict[int, GroupSearchResult] = self.known.setdefault("found", {})
-        return results
 
     def task(self, held_bytes: int = 0, limit: float = float("inf")) -> SearchTask:
         """Return the search that `find` makes."""
@@ -188,8 +193,8 @@ class GroupSearch:
         """Keep the result of a task, with the candidate sets as they came back from a process."""
         for candidates in result.sets:
             candidates.judge = self.goal.judge
-        self.known["sets"] = result.sets[-len(self.sets) :]
-        self._results[held_bytes] = result
+        self.known.sets = result.sets[-len(self.sets) :]
+        self.known.results[held_bytes] = result
         if result.account is not None:
             self.goal.on_account(result.account)
         return result

@@ -70,8 +70,10 @@ def cheapest_near_tie(
     saving_steps = sorted(
         _steps_of_fewer_bytes(steps, path, limit, goal.room), key=lambda saving: saving[0]
     )
-    new = [step.find_least_costly(most) for _, step, most in saving_steps[: EFFORT.fewer_bytes]]
-    searched = [step for step in (*steps, *new) if step]
+    new = [(replace(step), most) for _, step, most in saving_steps[: EFFORT.fewer_bytes]]
+    for step, most in new:
+        step.find(most, cheaply=True)
+    searched = [*steps, *(step for step, _ in new)]
     states: dict[int, list[Label]] = {0: [(0.0, 0.0, ())]}
     for stop in range(1, path[-1].stop + 1):
         paths = [

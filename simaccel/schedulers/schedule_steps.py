@@ -6,7 +6,7 @@ A path is a sequence of steps that has each operator of the workload once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -62,12 +62,19 @@ class ScheduleStep:
         value = value if self.goal.objective == "footprint" else value / self.times
         return value**2 if self.goal.objective == "edp" else value
 
-    def find(self, limit: float) -> None:
-        """Search for the best below a limit; the value is infinite if there is none."""
-        gain = EFFORT.fused_gain if self.kind == SHARED_ROWS else 0.0
+    def find(self, limit: float, *, cheaply: bool = False) -> None:
+        """Search for the best below a limit; the value is infinite if there is none.
+
+        ``cheaply``: search a single group for the least costly within it that a few runs find.
+        """
+        gain = EFFORT.fused_gain if self.kind == SHARED_ROWS and not cheaply else 0.0
+        search, single = self.candidates, self._scale_to_single(limit * (1 - gain))
         try:
-            mapped = self.candidates.map(self.kind, self._scale_to_single(limit * (1 - gain)))
-            self.account = self.candidates.account
+            if cheaply and isinstance(search, GroupSearch):
+                mapped = search.map_cheaply(single)
+            else:
+                mapped = search.map(self.kind, single)
+                self.account = search.account
         except SimaccelError as error:
             self.refused, mapped = error, None
         if mapped is None:
@@ -75,21 +82,6 @@ class ScheduleStep:
         else:
             self.body, self.scored = mapped
             self.value = self._scale_to_all(self.scored.value)
-
-    def find_least_costly(self, limit: float) -> ScheduleStep | None:
-        """Return the step with its least costly candidate whose objective is within ``limit``.
-
-        None if a few runs find none, or if the step is an attention whose operators run one after
-        the other: these have steps of their own.
-        """
-        single = self._scale_to_single(limit)
-        searched = self.candidates
-        mapped = searched.map_cheaply(single) if isinstance(searched, GroupSearch) else None
-        if mapped is None:
-            return None
-        step = replace(self, body=mapped[0], scored=mapped[1], refused=None)
-        step.value = self._scale_to_all(mapped[1].value)
-        return step
 
     def leave_out(self) -> None:
         """Exclude the step: no path can gain by it."""

@@ -18,7 +18,7 @@ from simaccel.schedulers.einsums import (
     row_merges,
     vector_families,
 )
-from simaccel.schedulers.group_search import GroupSearch
+from simaccel.schedulers.group_search import GroupSearch, SharedSearch
 from simaccel.search.accounts import ignore
 from simaccel.search.canonical import NameList, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, grids_on_cores
@@ -137,11 +137,11 @@ class TreeSearch:
         if key not in self._seen:
             on = replace(goal, is_spread=goal.is_spread and not kept)
             make_sets = partial(grids_on_cores, group, space, on, families)
-            new = GroupSearch(group, make_sets, goal, {}, {}, "kept" if kept else label)
-            self._seen[key] = names, new
-        first, known = self._seen[key]
+            known = SharedSearch(make_sets)
+            self._seen[key] = names, GroupSearch(group, known, goal, {}, "kept" if kept else label)
+        first, alike = self._seen[key]
         renamed = dict(zip(first, (name for _, name in names), strict=True))
-        return replace(known, group=group, goal=goal, names=renamed)
+        return replace(alike, group=group, goal=goal, names=renamed)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group with its best tree, and the figures.
