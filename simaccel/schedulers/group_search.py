@@ -79,7 +79,7 @@ class SearchTask:
 
 @dataclass
 class SharedSearch:
-    """What groups that are mapped alike share, under the names of the first of them.
+    """Candidate sets and results of groups that are mapped alike, under the names of the first.
 
     ``results``: by the bytes held beside the group.
     """
