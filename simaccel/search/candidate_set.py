@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.core_totals import GroupTotals, family_totals
-from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints, take, tree_of
+from simaccel.analytic.family import (
+    Bools,
+    Family,
+    FamilyLoops,
+    Ints,
+    ints,
+    maximum,
+    take,
+    tree_of,
+)
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
@@ -64,6 +73,8 @@ class CandidateSet:
     """Totals of the first families, if they are known already."""
     is_priced: bool = False
     """Whether energies are computed whatever the objective."""
+    least: Sequence[Ints] = ()
+    """Further lower bounds of the cycles of each family, if there are any."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -87,6 +98,7 @@ class CandidateSet:
                 self.totals.append(family_totals(family, self.accelerator))
             totals, shape = self.totals[number], family.shape
             bound = totals.bound
+            bound = maximum(bound, self.least[number]) if self.least else bound
             energy = totals.energy(bound) if priced else np.zeros(())
             space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
             is_repeat = repeats(family, shape)

@@ -76,7 +76,7 @@ class SearchEffort:
     """Constants of the searches of dataflows, which decide what runs and when a search ends.
 
     Shares are relative to the best objective. `validation/search/effort.csv` shows the effect of
-    half and of twice each constant on cycles and runs.
+    half and of twice each constant on cycles and runs, but of proofs, which its cases have none of.
     """
 
     # -- when a walk through candidates ends
@@ -97,6 +97,15 @@ class SearchEffort:
     """The smallest share of its patience that a search has."""
     exact: int = 512
     """Complete spaces of up to this many fitting candidates are searched without a gap."""
+    # -- the proof of an optimum
+    tilings: int = 500_000
+    """Most tilings by folds and first loads that all tile sizes of an einsum may leave: bounds of
+    as many take about three CPU seconds.
+    """
+    proof: int = 600
+    """Runs without a gain after which a proof ends and the gap remains: about five CPU seconds. A
+    GEMM of 512 x 512 x 512 on `edge` needs 216, one of 2,048 x 2,048 x 2,048 on `cloud` 548.
+    """
     # -- which candidates run first
     by_bound: int = 8
     """Candidates that run strictly in the order of their bounds, before other orders are mixed in.

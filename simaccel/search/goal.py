@@ -52,6 +52,8 @@ class Goal:
     """Called with the losses of the whole workload by its choice of a near-tie."""
     is_spread: bool = True
     """Whether the search may cut groups over several cores, if there are any."""
+    is_proof: bool = False
+    """Whether all tile sizes of an einsum are searched, for a proof that none is faster."""
 
     @classmethod
     def from_options(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -76,6 +78,9 @@ class Goal:
             parts=count,
             tolerance=options.tolerance,
             on_losses=options.on_losses,
+            is_proof=len(workload.operators) == 1
+            and options.objective == "cycles"
+            and not (options.tolerance or options.patience or options.constraints),
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import ScoredTree
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.walk import CandidateWalk, StoppingRule
+
+if TYPE_CHECKING:
+    from simaccel.search.all_sizes import AllSizes
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ def search(
             climb.go(room)
     for holding in climb.loose_holdings():
         climb.go(goal.room, holding)
+    if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
+        climb.prove()
     result = SearchResult(climb.best, climb.account(name), climb.sets)
     fewer = grid.on_fewer_cores() if grid.is_shared else None
     if fewer is None or goal.is_over:
@@ -99,6 +105,8 @@ class _Climb:
     walks: list[CandidateWalk] = field(default_factory=list)
     around: dict[tuple[int, tuple[int, ...]], CandidateSet | None] = field(default_factory=dict)
     """Neighbours by what they are near to: a set, and numbers in it."""
+    proof: AllSizes | None = None
+    """The candidates of all tile sizes, if they are searched."""
 
     @property
     def below(self) -> float:
@@ -130,6 +138,24 @@ class _Climb:
                 self._climb(family, beam, room, holding)
         able = (tree for tree in (known, self.best) if tree is not None)
         self.best = min(able, key=lambda tree: tree.rank, default=None)
+
+    def prove(self) -> None:
+        """Run all candidates of all tile sizes whose bounds are below the best, or up to a limit.
+
+        An exhaustive grid without a gap is one already.
+        """
+        from simaccel.search.all_sizes import all_sizes  # noqa: PLC0415 - of few searches
+
+        if self.best is None or (self.grid.is_complete() and self.walks[0].left >= self.below):
+            return
+        self.proof = all_sizes(self.grid, self.below, EFFORT.tilings)
+        candidates = None if self.proof is None else self.proof.candidates
+        if candidates is None:
+            return
+        walk = CandidateWalk(candidates, near=1.0)
+        walk.go(self.goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
+        self._take_best(walk)
+        self.walks.append(walk)
 
     def loose_holdings(self) -> list[int]:
         """Return the stationarities of an operator to search on their own, if bounds are loose.
@@ -205,12 +231,15 @@ class _Climb:
             candidates, near, is_near=is_near, holding=None if is_near else holding
         )
         walk.go(room, stopping, self.below)
+        self._take_best(walk)
+        self.walks.append(walk)
+        return walk
+
+    def _take_best(self, walk: CandidateWalk) -> None:
         for number in walk.numbers()[:1]:
             best = walk.score(number)
             if best.value < self.limit and (self.best is None or best.rank < self.best.rank):
                 self.best = best
-        self.walks.append(walk)
-        return walk
 
     @property
     def sets(self) -> tuple[CandidateSet, ...]:
@@ -225,7 +254,7 @@ class _Climb:
         fits = grid.fitting(self.goal.room).size
         scores = (walk.score(n) for walk in self.walks for n in walk.numbers())
         values = sorted({score.tree: score.value for score in scores}.values())
-        return SearchAccount(
+        account = SearchAccount(
             name=name,
             operators=grid.group.operators,
             space=grid.size,
@@ -244,6 +273,22 @@ class _Climb:
             by_product=all(map(has_single_products, grid.families)),
             ended=first.ended,
             curve=_joined_curves(self.walks),
+        )
+        if self.proof is None:
+            return account
+        last, size = self.walks[-1], self.proof.size
+        if self.proof.candidates is None:
+            in_space, left, ended = of_grid, account.value, "bounds"
+        else:
+            in_space, left, ended = of_grid + len(last.cycles), last.left, last.ended
+        return replace(
+            account,
+            space=size,
+            pruned={BOUND: size - in_space},
+            near=len(ran) - in_space,
+            left=left,
+            complete=True,
+            ended=ended,
         )
 
 
