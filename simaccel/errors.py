@@ -185,7 +185,7 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     known = list(choices)
     every, lower = ", ".join(known), {choice.lower(): choice for choice in known}
     close = get_close_matches(word, known, n=1)
-    close = close or [lower[name] for name in get_close_matches(word.lower(), lower, n=1)]
+    close = close or [name for key, name in lower.items() if key == word.lower()]
     if not close:
         return f"one of {every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST

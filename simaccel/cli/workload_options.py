@@ -20,6 +20,7 @@ Made = TypeVar("Made")
 
 _NUMBERS = ("seq_len", "batch", "prompt", "kv_len", "causal_blocks")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_NEXT_NAME = re.compile(r",(?=[^,=]+=)")
 _FIELD = re.compile(r"`(\w+)`")
 
 
@@ -204,7 +205,7 @@ class WorkloadOptions:
 
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}
-        for text in self.dims:
+        for text in (text for texts in self.dims for text in _NEXT_NAME.split(texts)):
             name, equals, size = text.rpartition("=")
             if not equals or not name.strip():
                 raise InputError([fault("--dim", text, f"NAME=SIZE, as in {text or 'n'}=1")])

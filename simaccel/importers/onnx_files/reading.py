@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, require_none
+from simaccel.errors import ABSENT, MEANT, Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
@@ -258,6 +258,11 @@ def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
         return False
 
 
+def _meant(name: str, missing: Iterable[str]) -> str:
+    """Return the missing dimension that a name is likely to mean, nothing if it is like none."""
+    return next((known for known in missing if known.lower() == name.lower()), "")
+
+
 def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:
     """Set the sizes of dynamic dimensions of inputs; remove declared shapes of other tensors."""
     faults: list[Fault] = size_faults(
@@ -276,15 +281,17 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
             missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
         elif not faults:
             dim.dim_value = dims[known[0]]
+    meant = {name: near for name in dims if (near := _meant(name, missing)) and name not in used}
     faults += [
         Fault(str(path), f"--dim {name}", ABSENT, f"{name}=SIZE, the size of {what}")
         for name, what in missing.items()
+        if name not in meant.values()
     ]
-    faults += [
-        Fault(str(path), f"--dim {name}", dims[name], "a dynamic dimension of an input")
-        for name in dims
-        if name not in used
-    ]
+    for name in (name for name in dims if name not in used):
+        allowed = (
+            f"{MEANT} {meant[name]!r}?" if name in meant else "a dynamic dimension of an input"
+        )
+        faults.append(Fault(str(path), f"--dim {name}", dims[name], allowed))
     require_none(faults)
 
 
