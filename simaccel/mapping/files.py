@@ -71,9 +71,11 @@ def require_same(workload: Workload, mapping: Mapping) -> None:
 
     """
     if mapping.workload.fingerprint != workload.fingerprint:
+        same = mapping.workload.name == workload.name
         raise NotThisWorkloadError(
             f"the mapping is for workload {mapping.workload.name} "
             f"({mapping.workload.fingerprint}), not for {workload.name} ({workload.fingerprint})"
+            f"{', which has other sizes or formats' * same}"
         )
     mapped = [name for group in mapping.groups for name in group.operators]
     expected = [operator.name for operator in workload.operators]

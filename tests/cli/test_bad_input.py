@@ -74,6 +74,7 @@ def test_a_mapping_for_another_workload_is_refused(cli: Call, tmp_path: Path) ->
     file = _map(cli, tmp_path)
     found = cli.messages(f"run --hw toy --workload gemm --shape M=9,K=7,N=6 --mapping {file}")
     assert found[0].startswith("the mapping is for workload gemm (")
+    assert found[0].endswith("), which has other sizes or formats")
     assert "not for gemm (" in found[0]
 
 
