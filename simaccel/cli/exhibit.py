@@ -79,8 +79,12 @@ def show_exhibit(
     """Show and write an exhibit made of the rows of a comparison."""
     from simaccel.report import exhibits
     from simaccel.report.comparison import problem_lines
+    from simaccel.study.precision import compile_for
 
-    workloads = {point.seq_len: point.workload for point in points}
+    workloads = [
+        compile_for(point.workload, point.accelerator, point.dataflow, point.options)
+        for point in points
+    ]
     if exhibit == "roofline":
         shown = exhibits.roofline_rows(rows, workloads, points[0].accelerator)
     elif exhibit == "granularity":

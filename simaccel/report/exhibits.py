@@ -38,11 +38,12 @@ def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
 
 def roofline_rows(
     rows: Sequence[StudyRow],
-    workloads: Mapping[int | None, Workload],
+    workloads: Sequence[Workload],
     accelerator: Accelerator,
 ) -> list[Row]:
     """Return the operational intensity of each group, its roofline, and the result (Fig. 5).
 
+    ``workloads``: of each row, as its dataflow has it (`simaccel.study.precision.compile_for`).
     ``macs_per_byte`` is relative to the bytes moved; ``most_macs_per_byte`` to the bytes that have
     to move if all inputs and outputs of a group are in DRAM before and after it (of single
     operators in `flex`, whose S may stay on chip, so that it moves less; of L, softmax and A
@@ -51,8 +52,7 @@ def roofline_rows(
     one chip; ``most_macs_per_byte`` is that of the whole group, which no chip exceeds.
     """
     points: list[Row] = []
-    for row in rows:
-        workload = workloads[row.seq_len]
+    for row, workload in zip(rows, workloads, strict=True):
         for operator in (row.result or {}).get("operators", ()):
             if not operator["macs"]:
                 continue
@@ -101,16 +101,13 @@ def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accel
     )
 
 
-def granularity_rows(
-    rows: Sequence[StudyRow], workloads: Mapping[int | None, Workload]
-) -> list[Row]:
+def granularity_rows(rows: Sequence[StudyRow], workloads: Sequence[Workload]) -> list[Row]:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
     For a workload without attention, it is that of all operators.
     """
     figures: list[Row] = []
-    for row in rows:
-        workload = workloads[row.seq_len]
+    for row, workload in zip(rows, workloads, strict=True):
         inside = _attentions(workload)
         row_figures: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
         if row.lead is not None:
@@ -135,16 +132,16 @@ def granularity_rows(
     return figures
 
 
-def breakdown_rows(rows: Sequence[StudyRow], workloads: Mapping[int | None, Workload]) -> list[Row]:
+def breakdown_rows(rows: Sequence[StudyRow], workloads: Sequence[Workload]) -> list[Row]:
     """Return the cycles of each part of a model by dataflow and length (Fig. 15).
 
     ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).
     """
     parts_rows: list[Row] = []
-    for row in rows:
+    for row, workload in zip(rows, workloads, strict=True):
         if row.result is None:
             continue
-        workload, cycles = workloads[row.seq_len], dict[str, int]()
+        cycles = dict[str, int]()
         for operator in row.result["operators"]:
             name = part_of(workload, operator)
             cycles[name] = cycles.get(name, 0) + operator["cycles"]

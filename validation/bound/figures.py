@@ -16,6 +16,7 @@ from simaccel.hardware.presets import list_accelerators
 from simaccel.report.exhibits import roofline_rows
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
+from simaccel.study.precision import compile_for
 from simaccel.verbs.comparing import Comparison
 from simaccel.workload import Workload
 
@@ -39,7 +40,8 @@ def impossible(of: Workload, on: Accelerator, ran: Comparison) -> Iterator[str]:
     for row in ran.rows:
         if row.result is not None:
             yield from _below_bounds(row.result)
-    for point in roofline_rows(ran.rows, {row.seq_len: of for row in ran.rows}, on):
+    workloads = [compile_for(of, on, row.dataflow) for row in ran.rows]
+    for point in roofline_rows(ran.rows, workloads, on):
         reached = point["macs_per_cycle"]
         for roof in ("roof_macs_per_cycle", "array_macs_per_cycle"):
             if reached > point[roof] * ROUNDED:
