@@ -78,9 +78,12 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "config": _BY_PHASE,
     "network": {**_ALWAYS, "seq_len": _NO_ATTENTION, "shape": _NO_SHAPE},
     "model": {**_ALWAYS, "shape": _NO_SHAPE, "layer": _NO_LAYERS},
-    "onnx": dict.fromkeys(
-        ("seq_len", "batch", "scope", "shape", "layer", *PHASE_FIELDS), f"{_FILE_SAYS}, and `dims`"
-    ),
+    "onnx": {
+        **dict.fromkeys(
+            ("seq_len", "batch", "scope", "shape", *PHASE_FIELDS), f"{_FILE_SAYS}, and `dims`"
+        ),
+        "layer": _NO_LAYERS,
+    },
     "topology": {
         **_ALWAYS,
         **dict.fromkeys(("seq_len", "scope"), _NO_ATTENTION),

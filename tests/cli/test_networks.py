@@ -127,6 +127,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     for options, said in (
         ("", "--set dim n: got nothing; allowed: n=SIZE, the size of dimension"),
         ("--set dim=n", "--set dim: got 'n'; allowed: NAME=SIZE, as in n=1"),
+        ("--set dim=n=5 --layer a", "; only networks, topologies and descriptions have layers"),
         ("--set dim=N=5", "--set dim N: got 5; did you mean 'n'?"),
         ("--set dim=n=5,other=2", "--set dim other: got 2; allowed: a dynamic dimension"),
         ("--set dim=n=5 --batch 3", "--batch: got 3; allowed: nothing with"),
