@@ -256,7 +256,7 @@ def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("line", "attention"),
     [
-        ("--hw tpu_v5e --chips 2 --workload gpt2 --prompt 512 --dataflow naive", True),
+        ("--hw tpu_v5e --chips 2 --workload gpt2 --prompt 64 --dataflow naive", True),
         ("--hw tpu_v6e --workload llama3-8b --phase decode --kv-len 8 --dataflow deployed", True),
         ("--hw tpu_v5e --chips 2 --workload alexnet --batch 2 --dataflow naive", False),
         ("--hw tpu_v5e --chips 8 --workload mixtral-8x7b --phase decode --dataflow naive", True),
