@@ -8,6 +8,7 @@ has alternative trees that cost less and are slower, and the combination of leas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -170,7 +171,7 @@ def _save_within(
     tried = [kinds[at] for _, at in largest_first[: EFFORT.kinds]]
     choices = [(kind, kind.cheaper(limit_of(kind))) for kind in tried]
     for _ in range(EFFORT.tries):
-        parts = _cheapest_choices(choices, slack if is_sum else float("inf"), objective)
+        added, parts = _cheapest_choices(choices, slack if is_sum else float("inf"), objective)
         changed = _with_parts(body, parts)
         if changed == body:
             break
@@ -179,7 +180,7 @@ def _save_within(
             after = measure_groups(workload, changed, goal)
             better = after.cost(objective) < known.cost(objective)
             return (changed, after) if better else (body, known)
-        slack -= value - limit
+        slack = min(slack - (value - limit), math.nextafter(added, 0))  # another one next
         if slack <= 0:
             break
     return body, known
@@ -189,11 +190,14 @@ def _cheapest_choices(
     choices: Sequence[tuple[_Kind, Sequence[tuple[Tree | Part, ScoredTree]]]],
     slack: float,
     objective: Objective,
-) -> dict[tuple[str, ...], Part]:
-    """Return the cheapest parts by operators that raise the objective by at most ``slack``."""
+) -> tuple[float, dict[tuple[str, ...], Part]]:
+    """Return the cheapest parts by operators that raise the objective by at most ``slack``.
+
+    With how much they raise it.
+    """
     labels: list[Label] = [(0.0, 0.0, ())]
     for kind, alternatives in choices:
-        added: list[tuple[float, float, Tree | Part | None]] = [
+        others: list[tuple[float, float, Tree | Part | None]] = [
             (
                 max(figures.value - kind.now.value, 0.0) * kind.times,
                 (_cost(figures, objective) - _cost(kind.now, objective)) * kind.times,
@@ -204,12 +208,13 @@ def _cheapest_choices(
         joined = [
             (value + more, cost + change, (*taken, choice))
             for value, cost, taken in labels
-            for more, change, choice in (*added, (0.0, 0.0, None))
+            for more, change, choice in (*others, (0.0, 0.0, None))
         ]
         labels = _keep_undominated(joined, slack)
-    return {
+    added, _, chosen = labels[-1]
+    return added, {
         tuple(operators_of((part,))): _choose(part, origin, choice)
-        for (kind, _), choice in zip(choices, labels[-1][2], strict=True)
+        for (kind, _), choice in zip(choices, chosen, strict=True)
         if choice is not None
         for part, origin in kind.members
     }
