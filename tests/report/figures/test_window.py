@@ -198,10 +198,10 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
 @pytest.mark.parametrize(
     ("start", "end", "fault"),
     [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 469"),
-        (470, None, r"first cycle: got 470; allowed: a cycle of the run, 0 to 469"),
-        (None, 471, r"last cycle: got 471; allowed: a cycle after the first one, up to 470"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 470"),
+        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 468"),
+        (469, None, r"first cycle: got 469; allowed: a cycle of the run, 0 to 468"),
+        (None, 470, r"last cycle: got 470; allowed: a cycle after the first one, up to 469"),
+        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 469"),
         (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
     ],
 )

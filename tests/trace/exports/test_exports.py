@@ -275,9 +275,9 @@ def test_what_a_slice_is_called() -> None:
     assert shown.slices["dma_in1"][0].name == "load K queue 1"
     assert shown.slices["sfu"][0].name == "waits: S ready (dram_bandwidth)"
     assert shown.slices["dma_in2"][1].name == "load V queue 2"
-    assert shown.slices["array"][4].name.startswith("compute S = Q K over bh=1")
+    assert shown.slices["array"][5].name.startswith("compute S = Q K over bh=1")
     assert shown.slices["sfu"][-1].name == "waits (drain)"
-    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 470, "toy")
+    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 469, "toy")
 
 
 def test_csv_is_what_rfc_4180_says(tmp_path: Path) -> None:
