@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner
 
-from conftest import pytest_terminal_summary
+import conftest
 from validation.__main__ import PARTS, TARGET, main
 
 REPOSITORY = Path(__file__).parents[1]
@@ -307,10 +307,10 @@ def test_decisions_name_files_that_are_there(page: Path) -> None:
 def test_what_was_drawn_and_what_was_skipped_for_want_of_a_program_is_said_once(
     reasons: list[str], lines: list[str], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conftest.SEED", seed)
+    monkeypatch.setattr(conftest, "SEED", seed)
     lines = [*["random tests drew with SIMACCEL_SEED=7"][: seed > 0], *lines]
     said: list[str] = []
     reports = [SimpleNamespace(longrepr=("a.py", 1, f"Skipped: {reason}")) for reason in reasons]
     reporter: Any = SimpleNamespace(stats={"skipped": reports}, write_line=said.append)
-    pytest_terminal_summary(reporter)
+    conftest.pytest_terminal_summary(reporter)
     assert said == lines
