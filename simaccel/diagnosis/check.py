@@ -321,9 +321,12 @@ def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
     """
     number = {rank: index for index, rank in enumerate(einsum.ranks)}
     arguments: list[object] = []
-    for one in einsum.inputs:
-        view = _by_rank(tensors[one.tensor][one.box(einsum.ranks)], one, einsum)
-        arguments += [view, [number[rank] for rank in one.ranks]]
+    for source in einsum.inputs:
+        view = _by_rank(tensors[source.tensor][source.box(einsum.ranks)], source, einsum)
+        arguments += [view, [number[rank] for rank in source.ranks]]
+    read = {rank for source in einsum.inputs for rank in source.ranks}
+    repeated = [rank for rank in einsum.output.ranks if rank not in read]
+    arguments += [np.ones([einsum.ranks[rank] for rank in repeated]), [*map(number.get, repeated)]]
     out = [number[rank] for rank in einsum.output.ranks]
     return np.asarray(np.einsum(*arguments, out, optimize=True))  # type: ignore[call-overload]
 

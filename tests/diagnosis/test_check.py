@@ -9,6 +9,7 @@ from simaccel.diagnosis.check import (
     CheckFailedError,
     TooLargeToCheckError,
     check,
+    einsum_values,
     execute,
     vector_values,
 )
@@ -23,8 +24,10 @@ from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.study.experiment import simulate
 from simaccel.workload import (
     AffineDimension,
+    Einsum,
     ModelDimensions,
     Operand,
+    Tensor,
     Vector,
     Workload,
     attention,
@@ -173,6 +176,15 @@ def test_tensors_without_dimensions_are_compared() -> None:
     )
     found = check(of, one, lower(of, one))
     assert [(done.compared, done.elements) for done in found] == [(0, 1), (1, 1)]
+
+
+def test_an_output_repeats_what_it_has_a_rank_for_that_no_input_has() -> None:
+    repeat = Einsum("repeat", {"m": 2, "n": 3}, (operand("A m"),), operand("B m n"))
+    of = Workload("w", (repeat,), {"A": Tensor("A"), "B": Tensor("B", kind="output")})
+    values = einsum_values(repeat, {"A": np.array([5.0, 7.0])})
+    np.testing.assert_array_equal(values, [[5, 5, 5], [7, 7, 7]])
+    result = simulate(of, load_accelerator("eyeriss_like"), "ruby")
+    assert check(of, result.mapping, result.program)
 
 
 def test_values_that_overflow_are_not_called_unwritten() -> None:

@@ -105,7 +105,8 @@ def _transposed(made: Any, x: Any, weights: Any, *_: Any, how: Any) -> int:  # n
     for at, size in enumerate(made.shape[2:]):
         places = np.arange(size)[:, None] + pads[at]
         taps = np.arange(weights.shape[2 + at])[None, :] * spread[at]
-        found *= int(((places - taps) % strides[at] == 0).sum())
+        step = taps.size + size if x.shape[2 + at] == spread[at] == 1 else strides[at]
+        found *= int(((places - taps) % step == 0).sum())  # of a single element without zeros
     return int(found)
 
 

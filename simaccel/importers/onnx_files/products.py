@@ -10,6 +10,7 @@ import math
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
@@ -77,9 +78,11 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     made = transposed_conv(place.builder, place.name, place.shaped_input(0), of, phases)
     place.set_output(made if made.shape == place.out_shape else None)
     added = [math.prod(pending.ranks.values()) for pending in place.builder.pending[before:]]
-    zeros = _zero_share(phases, size)
-    border = f"{zeros:.1%} of its MACs are products with zeros around the input" if zeros else ""
-    return replace(place.take_node(f"conv of {len(added)} phases", sum(added)), remark=border)
+    zeros, macs = _zero_share(phases, size), sum(added)
+    border = f"{float(zeros):.1%} of its MACs are products with zeros around the input"
+    needed = f"without them it has {int((1 - zeros) * macs):,} of {macs:,}"
+    taken = place.take_node(f"conv of {len(added)} phases", macs)
+    return replace(taken, remark=f"{border}; {needed}") if zeros else taken
 
 
 def _name_other_filters(place: NodePlace, channels: int, reach: Shape) -> str:
@@ -91,14 +94,14 @@ def _name_other_filters(place: NodePlace, channels: int, reach: Shape) -> str:
     return "" if channels == given else f"{given} channels, filters of {channels}"
 
 
-def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
+def _zero_share(phases: Sequence[Phases], size: Shape) -> Fraction:
     """Return the share of products with zeros around the input."""
     products = elements = 1
     for phase, length in zip(phases, size, strict=True):
         windows = [window for _, window in phase.first]
         products *= sum(window.outputs * window.taps for window in windows)
         elements *= sum(window.count_inside(length) for window in windows)
-    return 1 - elements / products if products else 0.0
+    return 1 - Fraction(elements, products) if products else Fraction(0)
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
@@ -109,7 +112,7 @@ def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
     if auto.startswith("SAME") or place.attribute("output_shape"):
         lacking = max(0, stride * (size - 1) + extra + (reach - 1) * apart + 1 - made)
         before = lacking // 2 if auto == "SAME_UPPER" else lacking - lacking // 2
-    return Phases.of_dimension(made, stride, reach, apart, before)
+    return Phases.of_dimension(size, made, stride, reach, apart, before)
 
 
 def gemm(place: NodePlace) -> AccountEntry:

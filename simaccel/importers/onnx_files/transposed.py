@@ -4,7 +4,8 @@ With stride s, position o = s j + a of the output is the sum of every s-th tap o
 adjacent inputs: each phase a is a convolution with its own taps. Its results are stored as
 [.., j, a, ..]. Each tap belongs to one phase, so that weights, inputs and multiply-accumulates are
 those of the file, except at the edges: taps beyond the output are not computed, and taps before
-the first input multiply zeros.
+the first input multiply zeros. Where the input has one position (the first layer of a generator),
+each tap makes a position of its own, and only taps inside the output are computed.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Phases:
 
     ``first``: of each phase with taps, (phase, window over the input). ``joined``: filters that
     neither overlap nor are cut off, so that all phases are one operator, with a rank for the tap.
+    ``reach``: taps of the filter; of joined phases those inside the output.
     """
 
     made: int
@@ -46,11 +48,16 @@ class Phases:
     joined: bool
 
     @classmethod
-    def of_dimension(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
+    def of_dimension(
+        cls, size: int, made: int, stride: int, reach: int, dilation: int, before: int
+    ) -> Phases:
         """Return the phases of a dimension, at most one more than are allowed.
 
-        ``before``: positions cut off in front.
+        ``size``: positions of the input; ``before``: positions of the output cut off in front.
         """
+        if size == dilation == 1 and before < reach:
+            taps_inside = min(reach - before, made)
+            return cls(made, made, taps_inside, ((0, FilterWindow(1, 1)),), joined=True)
         windows: list[tuple[int, FilterWindow]] = []
         common = math.gcd(stride, dilation)
         step, apart_by = dilation // common, stride // common
@@ -77,11 +84,12 @@ def transposed_conv(
     phases: Sequence[Phases],
 ) -> SlotView:
     """Add the convolutions of all phases, and return their joint output."""
-    if all(each.joined or each.stride == each.reach == 1 for each in phases):
-        ways = [[(0, FilterWindow(each.made // each.stride, 1))] for each in phases]
-        taps = [each.reach for each in phases]
-    else:
-        ways, taps = [[*each.first] for each in phases], [1] * len(phases)
+    ways, taps = [], []
+    for each in phases:
+        joined = each.joined and each.stride > 1
+        whole = (0, FilterWindow(each.made // each.stride, 1))
+        ways.append([whole] if joined else [*each.first])
+        taps.append(each.reach if joined else 1)
     root = builder.root(f"{name}.O", "output", made=True)
     view = SlotView(root, ())
     for number, way in enumerate(product(*ways)):
@@ -96,7 +104,10 @@ def transposed_conv(
         view, slots = _view_of_phase(
             root, (samples, outer), sizes, phases, [phase for phase, _ in way], taps
         )
-        reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
+        read = {rank for terms, _ in use.slots.values() for rank, _ in terms}
+        reach += [
+            rank for rank in sizes if rank not in {*read, *outer, *inner, *reach}
+        ]  # of size 1
         weights = builder.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         builder.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view

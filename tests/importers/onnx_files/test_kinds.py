@@ -290,37 +290,6 @@ def test_quantised_nodes_of_the_runtime_are_followed(tmp_path: Path) -> None:
 # -- kinds of nodes
 
 
-@pytest.mark.parametrize(
-    ("how", "made", "macs"),
-    [
-        ({"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}, [24, 24], 1_244_160),
-        ({"strides": [3, 3]}, [36, 36], 40 * 24 * 144 * 9),
-        ({}, [14, 14], 14 * 14 * 9 * 40 * 24),
-    ],
-)
-def test_a_transposed_convolution_makes_its_true_output(
-    how: dict[str, Any], made: list[int], macs: int, tmp_path: Path
-) -> None:
-    path = save(
-        tmp_path / "up.onnx",
-        [node("ConvTranspose", ["x", "w"], ["y"], **how)],
-        {"x": (F32, [1, 40, 12, 12])},
-        {"y": (F32, [1, 24, *made])},
-        {"w": np.zeros((40, 24, 3, 3), np.float32)},
-    )
-    workload = load_onnx(path, {}, 2).workload
-    assert workload.macs == macs
-    scattered = 40 * 24 * 144 * 9  # each input meets each tap, if nothing is cut off
-    if "pads" in how:  # the first tap of the first row and column makes what is cut off
-        scattered = 40 * 24 * (12 * 3 - 1) ** 2
-    share = f"{1 - scattered / macs:.1%} of its MACs are products with zeros around the input"
-    told = [f"ConvTranspose_0: {share}"] if scattered < macs else []
-    assert workload.account.lines() == told  # as `run` and `workload show` print it
-    elements = 40 * 12 * 12 + 40 * 24 * 9 + 24 * made[0] * made[1]
-    assert distinct_bytes(workload) == 2 * elements  # of the first: 56,448
-    _runs(path)
-
-
 def test_windows_of_three_dimensions(tmp_path: Path) -> None:
     nodes = [
         node("Conv", ["x", "w"], ["c"], pads=[1] * 6, strides=[1, 2, 2]),
