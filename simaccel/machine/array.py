@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 
 import simpy
 
+from simaccel.machine.arbiters import READ, WRITE, ServiceRequest
 from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.folds import FoldEdge, name_before
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
-from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import SkippedPeriods, State
 from simaccel.machine.tokens import Tokens

@@ -11,9 +11,8 @@ import simpy
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows
+from simaccel.machine.arbiters import ReadWriteArbiter, RoundRobinArbiter, ServiceRequest
 from simaccel.machine.clock import Alarm, Clock
-from simaccel.machine.read_write_arbiter import ReadWriteArbiter
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
@@ -254,7 +253,7 @@ class DramChannels:
         cycles = [_channel_cycles(accelerator, transfer) for transfer in transfers]
         shares = list(zip(*cycles, strict=True)) or [()] * spec.channels
         distinct = {
-            share: Channel(clock, ReadWriteArbiter(batch, spec.turnaround_cycles))
+            share: Channel(clock, ReadWriteArbiter(batch, turnaround=spec.turnaround_cycles))
             for share in shares
         }
         self.channels = tuple(distinct.values())

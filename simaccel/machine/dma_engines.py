@@ -9,13 +9,13 @@ import simpy
 
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.memory import READS, WRITES
+from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.instructions import Amounts, Instruction
 from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.plan import Plan
-from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import SkippedPeriods, State
 from simaccel.units import Cause

@@ -13,13 +13,13 @@ import simpy
 
 from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import StallAccount, Wait
+from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import Plan
-from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import (
     FOREVER,

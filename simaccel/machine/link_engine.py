@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from simaccel.hardware.cores import on_chip
+from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
-from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import State
 from simaccel.machine.tokens import Tokens

@@ -9,9 +9,9 @@ from typing import Protocol
 import simpy
 
 from simaccel.machine.accounts import StallAccount, Wait
+from simaccel.machine.arbiters import ServiceRequest
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.round_robin_arbiter import ServiceRequest
 from simaccel.machine.stateful import Record, State, StatefulPart
 
 Pieces = Sequence[tuple[Channel, ServiceRequest]]

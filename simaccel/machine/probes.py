@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from simaccel.machine.accounts import Listener
+from simaccel.machine.arbiters import ReadWriteArbiter, RoundRobinArbiter
 from simaccel.machine.clock import Clock
-from simaccel.machine.read_write_arbiter import ReadWriteArbiter
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,

@@ -10,13 +10,13 @@ from itertools import count
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CHIP, on_chip
 from simaccel.machine.accounts import StallAccount
+from simaccel.machine.arbiters import READ, WRITE, RoundRobinArbiter
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import TokenStream
 from simaccel.machine.plan import Plan
 from simaccel.machine.probes import TileProbe
-from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter
 from simaccel.machine.stateful import Record, State, StatefulPart
 from simaccel.machine.tokens import Delay
 from simaccel.program.fit import operators_with_tiles, rings

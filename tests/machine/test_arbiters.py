@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.read_write_arbiter import ReadWriteArbiter
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
+from simaccel.machine.arbiters import ReadWriteArbiter, RoundRobinArbiter, ServiceRequest
 from tests.machine.stepped import READ, WRITE, SteppedQueues, SteppedRing, Use, finishes
 
 Arbiter = RoundRobinArbiter | ReadWriteArbiter
@@ -18,12 +17,12 @@ Pair = tuple[Arbiter, Stepped]
 
 
 def _turns(quantum: int, turnaround: int = 0) -> Pair:
-    return RoundRobinArbiter(quantum, turnaround), SteppedRing(quantum, turnaround)
+    return RoundRobinArbiter(quantum, turnaround=turnaround), SteppedRing(quantum, turnaround)
 
 
 def _batches(cycles: int, turnaround: int = 0, *, writes: int = 0) -> Pair:
     batch = cycles, writes or cycles
-    return ReadWriteArbiter(batch, turnaround), SteppedQueues(batch, turnaround)
+    return ReadWriteArbiter(batch, turnaround=turnaround), SteppedQueues(batch, turnaround)
 
 
 BOTH: Final = pytest.mark.parametrize("kind", [_turns, _batches])

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator, Rate
 from simaccel.machine import shared_resources
+from simaccel.machine.arbiters import (
+    READ,
+    WRITE,
+    ReadWriteArbiter,
+    RoundRobinArbiter,
+    ServiceRequest,
+)
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
-from simaccel.machine.read_write_arbiter import ReadWriteArbiter
-from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter, ServiceRequest
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
@@ -80,7 +85,7 @@ def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
 
 
 def test_a_change_of_direction_costs_the_turnaround() -> None:
-    channel = Channel(Clock(), ReadWriteArbiter((64, 64), 7))
+    channel = Channel(Clock(), ReadWriteArbiter((64, 64), turnaround=7))
     read = channel.request(10, READ, "read")
     write = channel.request(10, WRITE, "write")
     _assert_done_at(channel, read, 10)
@@ -123,7 +128,7 @@ _JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5)
 
 
 def _batches(cycles: int) -> ReadWriteArbiter:
-    return ReadWriteArbiter((cycles, cycles), 3)
+    return ReadWriteArbiter((cycles, cycles), turnaround=3)
 
 
 @given(

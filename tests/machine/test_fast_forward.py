@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.arbiters import RoundRobinArbiter, ServiceRequest
 from simaccel.machine.array import Array
 from simaccel.machine.detection_budget import (
     EVENT_POINTS,
@@ -19,7 +20,6 @@ from simaccel.machine.detection_budget import (
 )
 from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from simaccel.mapping.view import TensorView
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
@@ -193,7 +193,7 @@ def test_many_operators_cost_what_they_cost_alone(monkeypatch: pytest.MonkeyPatc
 def test_turns_are_the_same_however_often_one_looks(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible, not secret
     quantum, turnaround = random.choice([1, 3, 4, 64]), random.choice([0, 2, 7])
-    lazy, eager = RoundRobinArbiter(quantum, turnaround), RoundRobinArbiter(quantum, turnaround)
+    lazy, eager = (RoundRobinArbiter(quantum, turnaround=turnaround) for _ in range(2))
     for number in range(6):
         cycles, direction = random.choice([1, 5, 64, 130, 700]), random.randint(0, 1)
         for turns in (lazy, eager):

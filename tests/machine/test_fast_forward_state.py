@@ -12,14 +12,13 @@ import simpy
 from simpy.core import BoundClass
 
 import simaccel.machine
+from simaccel.machine.arbiters import Arbiter
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
 from simaccel.machine.operator_barrier import OperatorBarrier
-from simaccel.machine.read_write_arbiter import ReadWriteArbiter
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import FieldRole, GaugeInterval, StatefulPart
 from simaccel.program.dependences import CoreDependence
 from tests.draws import DRAWS
@@ -32,11 +31,16 @@ NOT_PARTS = {
     *("_ItemBuilder", "Alarm", "FastForward", "PeriodDetector", "Scope", "Slot", "DetectionBudget"),
     *("SharedBudget", "RepeatRecorder", "WorkTotals", "CoreWalks"),
 }
-OWNED = {"RoundRobinArbiter": "Channel", "ReadWriteArbiter": "Channel", "ServiceRequest": "Channel"}
+OWNED = {
+    "Arbiter": "Channel",
+    "RoundRobinArbiter": "Channel",
+    "ReadWriteArbiter": "Channel",
+    "ServiceRequest": "Channel",
+}
 
 # Dropped alone, a run goes wrong.
 TELLS = {
-    *("Engine.at", "Engine.iterations", "Clock._now", "ReadWriteArbiter.direction"),
+    *("Engine.at", "Engine.iterations", "Clock._now", "Arbiter.direction"),
     *("ServiceRequest.remaining", "Channel.served_cycles", "Tokens.posted"),
 }
 # These say nothing that where the engines are and what is pending doesn't say as well. They stay
@@ -59,9 +63,7 @@ TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "ServiceRequest.since"}
 # The same by another name: a ring is its entries; a gap and what is left of a turn or batch show in
 # the times of events.
 VIEWS = {
-    *("RoundRobinArbiter.ring", "RoundRobinArbiter.gap", "RoundRobinArbiter.left"),
-    *("RoundRobinArbiter.direction", "ReadWriteArbiter.queues", "ReadWriteArbiter.gap"),
-    *("ReadWriteArbiter.left", "ReadWriteArbiter.ring"),
+    *("Arbiter.ring", "Arbiter.gap", "Arbiter.left", "ReadWriteArbiter.queues"),
     *("ServiceRequest.direction", "ServiceRequest.owner"),
 }
 # Of tiles that go from core to core: see test_tile_counts.py.
@@ -234,12 +236,10 @@ def _drop_gauges(
 GAUGES: dict[str, tuple[tuple[type[StatefulPart], ...], slice, int]] = {
     "Engine.iterations": ((Engine,), slice(None), 0),
     "Clock._now": ((Clock,), slice(None), 1),
-    "RoundRobinArbiter.left": ((RoundRobinArbiter,), slice(1), 0),
-    "RoundRobinArbiter.direction": ((RoundRobinArbiter,), slice(2, 3), 0),
-    "ReadWriteArbiter.left": ((ReadWriteArbiter,), slice(1), 0),
-    "ReadWriteArbiter.direction": ((ReadWriteArbiter,), slice(2, 3), 0),
-    "ServiceRequest.remaining": ((RoundRobinArbiter, ReadWriteArbiter), slice(3, None, 2), 0),
-    "ServiceRequest.since": ((RoundRobinArbiter, ReadWriteArbiter), slice(4, None, 2), 0),
+    "Arbiter.left": ((Arbiter,), slice(1), 0),
+    "Arbiter.direction": ((Arbiter,), slice(2, 3), 0),
+    "ServiceRequest.remaining": ((Arbiter,), slice(3, None, 2), 0),
+    "ServiceRequest.since": ((Arbiter,), slice(4, None, 2), 0),
     "Channel.served_cycles": ((Channel,), slice(1), 0),
     "Channel.alarm": ((Channel,), slice(1, 2), 0),
     "Channel.idle_since": ((Channel,), slice(2, 3), 0),

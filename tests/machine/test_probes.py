@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import simpy
 
+from simaccel.machine.arbiters import RoundRobinArbiter
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.probes import ChannelProbe, TileProbe
-from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import FOREVER, NEVER, GaugeInterval, SkippedPeriods
 from tests.properties.test_fast_forward import Heard, Told
 
@@ -20,7 +20,7 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
 
 def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelProbe, Heard]:
     clock, heard = Clock(), Heard()
-    channel = Channel(clock, RoundRobinArbiter(quantum, turnaround))
+    channel = Channel(clock, RoundRobinArbiter(quantum, turnaround=turnaround))
     return channel, ChannelProbe(clock, heard, ("c",), channel), heard
 
 

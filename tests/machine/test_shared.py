@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.arbiters import ServiceRequest
 from simaccel.machine.channel import Channel
 from simaccel.machine.machine import DeadlockError, Machine
-from simaccel.machine.round_robin_arbiter import ServiceRequest
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
 from simaccel.program.lowering import lower
