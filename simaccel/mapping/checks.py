@@ -84,16 +84,9 @@ def _pod_faults(
 
 def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
     """Yield groups that mix operators that run once with repeated ones, or stand among those."""
-    known = {operator.name for operator in workload.operators}
-    once = [
-        {
-            name in workload.once
-            for group in part.groups
-            for name in group.operators
-            if name in known
-        }
-        for part in mapping.body
-    ]
+    known = workload.by_name
+    groups = [[name for group in part.groups for name in group.operators] for part in mapping.body]
+    once = [{name in workload.once for name in names if name in known} for names in groups]
     for at, kinds in enumerate(once):
         if len(kinds) > 1:
             allowed = "operators that all run once, or are all repeated"
@@ -128,8 +121,7 @@ def require_mapping(
         InputError: all its faults.
 
     """
-    all_faults = faults(workload, mapping, accelerator, file)
-    require_none(all_faults)
+    require_none(faults(workload, mapping, accelerator, file))
 
 
 class IllegalMappingError(MistakeError):
@@ -165,7 +157,7 @@ def _group_faults(
     if findings:
         return findings, None
     walked = walk(space, group, around)
-    findings = [finding for rule in RULES for finding in rule.findings(walked)]
+    findings = [finding for rule in RULES for finding in rule(walked)]
     if accelerator is not None:
         findings += array_faults(walked, accelerator)
     return findings, walked
@@ -213,8 +205,19 @@ def _text(place: range) -> str:
 
 
 def _shared_buffer_faults(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:
-    """Yield a fault if the groups, in their order, need more than the shared buffer's bytes."""
-    steps = [[name for group in step for name in group.operators] for step in _steps(mapping)]
+    """Yield a fault if the groups, in their order, need more than the shared buffer's bytes.
+
+    What a step frees can be used only by later steps. Groups that may run at the same time are one
+    step: those with places, and a group on all cores after them, which may begin on a core while
+    they run on others.
+    """
+    steps: list[list[str]] = []
+    is_joined = False
+    for group in mapping.groups:
+        if not is_joined:
+            steps.append([])
+        steps[-1] += group.operators
+        is_joined = group.place is not None
     if {name for step in steps for name in step} != set(workload.by_name):
         return
     if workload.repeat > 1 and any(group.place is not None for group in mapping.groups):
@@ -223,19 +226,3 @@ def _shared_buffer_faults(workload: Workload, mapping: Mapping, most: int) -> It
     if n_bytes > most:
         allowed = f"groups that have at most {most} B in cores.shared_buffer"
         yield "groups", f"{n_bytes} B", allowed
-
-
-def _steps(mapping: Mapping) -> list[list[Group]]:
-    """Return the groups in steps: what a step frees can be used only by later steps.
-
-    Groups that may run at the same time are one step: those with places, and a group on all cores
-    after them, which may begin on a core while they run on others.
-    """
-    steps: list[list[Group]] = []
-    is_joined = False
-    for group in mapping.groups:
-        if not is_joined:
-            steps.append([])
-        steps[-1].append(group)
-        is_joined = group.place is not None
-    return steps

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from simaccel.mapping.node_text import Finding, node_text, place_text
@@ -68,12 +69,8 @@ class CoreShare:
 
 def core_spreads(group: Group) -> tuple[Spread, ...]:
     """Return the spreads over cores of a group: its outermost nodes."""
-    found: list[Spread] = []
-    for node in group.tree:
-        if not isinstance(node, Spread) or node.level != CORES:
-            break
-        found.append(node)
-    return tuple(found)
+    outer = takewhile(lambda node: isinstance(node, Spread) and node.level == CORES, group.tree)
+    return tuple(node for node in outer if isinstance(node, Spread))
 
 
 def piece_of(group: Group, sizes: Map[str, int]) -> Group:

@@ -63,7 +63,8 @@ def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
         spans: Ints = np.ones((1,) * len(axes), dtype=np.int64)
         for one, c in terms:
             shape = [-1 if axis == one else 1 for axis in axes]
-            spans = spans + c * (_sizes(site, one) - 1).reshape(shape)
+            sizes = _cut_sizes(site.box[one][1], (step.node for step in site.steps), one)
+            spans = spans + c * (sizes - 1).reshape(shape)
         found = found * spans
     return int(found.sum())
 
@@ -148,15 +149,11 @@ def is_cut(site: Site, rank: str) -> bool:
     return _is_parted(site, rank) or _count(site, rank) > 1
 
 
-def _tiles(site: Site, rank: str) -> tuple[int, ...]:
-    """Return the sizes of pieces that loops and spreads outside of a leaf cut a rank into."""
-    nodes = (step.node for step in site.steps)
-    return tuple(one.tile for one in nodes if isinstance(one, Loop | Spread) and one.rank == rank)
-
-
 def _count(site: Site, rank: str) -> int:
-    """Return the number of pieces of a rank."""
-    return _pieces(site.box[rank][1], _tiles(site, rank))
+    """Return the number of pieces that loops and spreads outside of a leaf cut a rank into."""
+    nodes = (step.node for step in site.steps)
+    tiles = (one.tile for one in nodes if isinstance(one, Loop | Spread) and one.rank == rank)
+    return _pieces(site.box[rank][1], tuple(tiles))
 
 
 def _pieces(size: int, tiles: tuple[int, ...]) -> int:
@@ -164,11 +161,6 @@ def _pieces(size: int, tiles: tuple[int, ...]) -> int:
         return min(size, 1)
     full, rest = divmod(size, tiles[0])
     return full * _pieces(tiles[0], tiles[1:]) + _pieces(rest, tiles[1:])
-
-
-def _sizes(site: Site, rank: str) -> Ints:
-    """Return the sizes of the pieces of a rank, in order."""
-    return _cut_sizes(site.box[rank][1], (step.node for step in site.steps), rank)
 
 
 def _cut_sizes(size: int, some: Iterable[Node], rank: str) -> Ints:

@@ -110,10 +110,6 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
     return mapping
 
 
-def _parse_kept(text: str) -> tuple[Keep, ...]:
-    return parse_keeps(f"keep {text}")
-
-
 def _parse_place(text: str) -> dict[str, range]:
     words = LineReader(text, PLACE)
     place = parse_place(words)
@@ -151,7 +147,7 @@ class MappingReader:
             if "fingerprint" in of:
                 fingerprint = self.text(of["fingerprint"], "workload.fingerprint")
         groups = self.items(section.get("groups"), "groups", "a list of groups")
-        if any(self.is_old(group) for group in groups):
+        if any(isinstance(group, dict) and group.get("kind") in _OLD_KINDS for group in groups):
             self.faults = [
                 Fault(
                     self.file,
@@ -166,11 +162,6 @@ class MappingReader:
         reference = WorkloadReference(name, fingerprint)
         return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
 
-    @staticmethod
-    def is_old(raw: object) -> bool:
-        """Return whether a group has a kind instead of a tree, as in files of the first version."""
-        return isinstance(raw, dict) and raw.get("kind") in _OLD_KINDS
-
     def section(
         self, raw: object, where: str, needed: Sequence[str], more: Sequence[str], allowed: str
     ) -> Map[str, Any]:
@@ -184,19 +175,20 @@ class MappingReader:
                 self.fault(f"{dot}{key}", raw[key], suggest(str(key), [*needed, *more]))
         return raw
 
+    def value(self, kind: type[Made], raw: object, where: str, allowed: str) -> Made:
+        """Read a value of a type."""
+        if isinstance(raw, kind):
+            return raw
+        self.fault(where, raw, allowed)
+        return kind()
+
     def text(self, raw: object, where: str) -> str:
         """Read a string."""
-        if isinstance(raw, str):
-            return raw
-        self.fault(where, raw, "text")
-        return ""
+        return self.value(str, raw, where, "text")
 
     def items(self, raw: object, where: str, allowed: str) -> list[Any]:
         """Read a list."""
-        if isinstance(raw, list):
-            return raw
-        self.fault(where, raw, allowed)
-        return []
+        return self.value(list, raw, where, allowed)
 
     def part(self, raw: object, where: str) -> Group | ResidentScope:
         """Read a group, or groups with the tensors kept around them."""
@@ -213,7 +205,7 @@ class MappingReader:
             place = f"{where}.keep[{at}]"
             text = self.text(line, place)
             if text:
-                keeps += self.line(_parse_kept, text, place) or ()
+                keeps += self.line(lambda kept: parse_keeps(f"keep {kept}"), text, place) or ()
         groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
         inside = [self.group(group, f"{where}.groups[{at}]") for at, group in enumerate(groups)]
         return ResidentScope(keeps=tuple(keeps), groups=tuple(inside))
@@ -266,10 +258,7 @@ class MappingReader:
 
     def pairs(self, raw: object, where: str) -> Map[Any, Any]:
         """Read a dict with any keys."""
-        if isinstance(raw, dict):
-            return raw
-        self.fault(where, raw, "a mapping of ranks")
-        return {}
+        return self.value(dict, raw, where, "a mapping of ranks")
 
     def size(self, raw: object, where: str) -> int:
         """Read an integer."""

@@ -77,23 +77,21 @@ def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]
     """
     if all(group.place is None for group in mapping.groups):
         return ()
+    body = mapping.body  # parts that are no groups have no streams
+    times = [workload.times(p.operators[0]) if isinstance(p, Group) else 0 for p in body]
     return tuple(
         stream
-        for _, run in groupby(mapping.body, lambda part: _times(workload, part))
-        for stream in _streams_of(workload, [part for part in run if isinstance(part, Group)])
+        for _, run in groupby(zip(times, body, strict=True), lambda pair: pair[0])
+        for stream in _streams_of(workload, [part for _, part in run if isinstance(part, Group)])
     )
-
-
-def _times(workload: Workload, part: object) -> int:
-    """Return how often a group runs; 0 for other parts of a mapping, which have no streams."""
-    return workload.times(part.operators[0]) if isinstance(part, Group) else 0
 
 
 def _streams_of(workload: Workload, groups: list[Group]) -> Iterator[TileStream]:
     makers: dict[str, Group] = {}
     for reader in groups:
         if reader.place is not None:
-            for tensor in _read_tensors(workload, reader):
+            inputs = (workload.operator(name).inputs for name in reader.operators)
+            for tensor in dict.fromkeys(given.tensor for own in inputs for given in own):
                 maker = makers.get(tensor, reader)
                 if maker.place is not None and set(maker.place).isdisjoint(reader.place):
                     cuts = matching_cuts(
@@ -102,11 +100,6 @@ def _streams_of(workload: Workload, groups: list[Group]) -> Iterator[TileStream]
                     if cuts:
                         yield stream_of(tensor, maker, reader, cuts)
         makers |= {workload.operator(name).output.tensor: reader for name in reader.operators}
-
-
-def _read_tensors(workload: Workload, group: Group) -> tuple[str, ...]:
-    operators = map(workload.operator, group.operators)
-    return tuple(dict.fromkeys(given.tensor for one in operators for given in one.inputs))
 
 
 def matching_cuts(

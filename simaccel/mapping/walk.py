@@ -49,6 +49,10 @@ class TreeStep:
         return node.rank if real and isinstance(node, Loop) else ""
 
 
+Located = tuple[TreeStep, str]
+"""(a node that encloses a leaf, what is allowed in its place)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """A leaf: its path, the nodes that enclose it, and the sizes of the block it works on.

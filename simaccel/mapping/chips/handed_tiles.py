@@ -11,7 +11,7 @@ tile with parts for all chips would.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -55,11 +55,7 @@ class _ExchangeEnds:
     @classmethod
     def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _ExchangeEnds:
         """Return the groups at both ends; a reader counts if it runs as often as the exchange."""
-        made = [
-            operator.name
-            for operator in workload.operators
-            if operator.output.tensor == exchange.source
-        ]
+        made = [one.name for one in workload.operators if one.output.tensor == exchange.source]
         readers = [
             group
             for group in mapping.groups
@@ -159,13 +155,7 @@ class _ExchangeEnds:
         return parts[0] == 1 or cut.size // parts[0] % cut.tile == 0
 
     def _tiles(self, cut: TileCut) -> tuple[tuple[int, int], ...]:
-        """Return (number, elements of each) of the tiles of a cut."""
-        return tuple(_tile_sizes(cut, self.exchange.most // cut.size))
-
-
-def _tile_sizes(cut: TileCut, each: int) -> Iterator[tuple[int, int]]:
-    """Yield (number, elements of each) of the full tiles and of the smaller last one."""
-    full, rest = divmod(cut.size, cut.tile)
-    for trips, size in ((full, cut.tile), (1, rest)):
-        if trips and size:
-            yield trips, size * each
+        """Return (number, elements of each) of a cut's full tiles and of the smaller last one."""
+        (full, rest), each = divmod(cut.size, cut.tile), self.exchange.most // cut.size
+        kinds = (full, cut.tile), (1, rest)
+        return tuple((trips, size * each) for trips, size in kinds if trips and size)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import product, takewhile
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -232,26 +232,20 @@ def _edges(
 @lru_cache(1 << 12)
 def _moves(made: ChipLayout, read: ChipLayout) -> tuple[LayoutStep, ...]:
     """Return the collectives between two layouts without windows."""
-    return tuple(_moves_of_parts(made, read))
-
-
-def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
-    """Yield the collectives between two layouts without windows."""
-    chip_layout = made
+    chip_layout, steps = made, list[LayoutStep]()
     scattered = _scatter_digits(made, read)
     if scattered is not None:
-        chip_layout = ChipLayout(scattered, made.partial - _digits(scattered))
-        yield LayoutStep(
-            "reduce_scatter", _sort_digits(made.partial & _digits(scattered)), chip_layout
-        )
+        own = _digits(scattered)
+        chip_layout = ChipLayout(scattered, made.partial - own)
+        steps.append(LayoutStep("reduce_scatter", _sort_digits(made.partial & own), chip_layout))
     if chip_layout.partial:
         digits, chip_layout = _sort_digits(chip_layout.partial), ChipLayout(chip_layout.dims)
-        yield LayoutStep("all_reduce", digits, chip_layout)
+        steps.append(LayoutStep("all_reduce", digits, chip_layout))
     for moved in (_swap_then_gather(chip_layout, read), _gather(chip_layout, read)):
         stages = [chip_layout, *(step.layout for step in moved), read]
         if all(map(_have_together, stages, stages[1:], (*(step.digits for step in moved), ()))):
-            yield from moved
-            return
+            return (*steps, *moved)
+    return tuple(steps)
 
 
 def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
@@ -330,12 +324,7 @@ def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | 
     dims = []
     for own, need in zip(made.dims, read.dims, strict=True):
         more = need[len(own) :] if need[: len(own)] == own else ()
-        taken = []
-        for one in more:
-            if one not in made.partial:
-                break
-            taken.append(one)
-        dims.append((*own, *taken))
+        dims.append((*own, *takewhile(made.partial.__contains__, more)))
     return tuple(dims) if tuple(dims) != made.dims else None
 
 
@@ -349,7 +338,4 @@ def _sort_digits(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
 
 def _common(one: Digits, other: Digits) -> int:
     """Return the number of digits with which both dimensions begin."""
-    for at, (first, second) in enumerate(zip(one, other, strict=False)):
-        if first != second:
-            return at
-    return min(len(one), len(other))
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))

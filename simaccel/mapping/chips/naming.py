@@ -26,11 +26,6 @@ _SUFFIX = {
 }
 
 
-def _chip_suffix(layout: ChipLayout) -> str:
-    """Return the suffix of a tensor's name on the chips of another place."""
-    return f"chip{layout.first}"
-
-
 def layout_of(operator: Operator, operand: Operand, cuts: Cuts, shape: Sequence[int]) -> ChipLayout:
     """Return the layout in which an operator with ``cuts`` makes or reads a tensor of a shape."""
     dims, windows = list[tuple[ChipAxis, ...]](), list[ChipWindow]()
@@ -209,11 +204,8 @@ class TensorNames:
         """Collect tensors that a repeated layer makes in another layout than the next reads."""
         if self.workload.repeat == 1:
             return
-        layer = [
-            operator
-            for operator in self.workload.operators
-            if operator.name not in self.workload.once
-        ]
+        once = self.workload.once
+        layer = [operator for operator in self.workload.operators if operator.name not in once]
         read = {operand.tensor for operator in layer for operand in operator.inputs}
         made = {operator.output.tensor for operator in layer}
         kinds = self.workload.tensors
@@ -272,7 +264,7 @@ class TensorNames:
             self.makers[tensor] = self._lay_once(tensor, read, operator.name), operator.name
         if tensor not in self.makers:
             firsts = [layout.first for name, layout in self.names if name == tensor]
-            suffix = "part" if read.first in firsts else _chip_suffix(read)
+            suffix = "part" if read.first in firsts else f"chip{read.first}"
             return self._name(tensor, read, suffix if firsts else "")
         made, _ = self.makers[tensor]
         if made == read:
@@ -325,6 +317,8 @@ class TensorNames:
         maker, once = self.makers[tensor][1], self.workload.once
         is_stored = tensor in self.stored
         is_ahead = is_stored or (reader in once and maker not in once)
+        is_beside = self.spec.links.overlap  # links do it in a place of their own, else the cores
+        cores = remote_cores(made.first) if is_beside else self.places[maker].cores
         for move in moves(made, read, shape):
             if whole.kind == "cache":
                 allowed = f"cuts of {tensor} like those of {maker}, or parts of it"
@@ -348,7 +342,7 @@ class TensorNames:
                     after=reader if is_ahead else maker,
                     source_layout=layout,
                     target_layout=behind,
-                    cores=self._cores(maker, made.first),
+                    cores=cores,
                     is_ahead=is_ahead,
                     is_stored=is_stored,
                 )
@@ -364,10 +358,6 @@ class TensorNames:
         )
         self.exchanges.append(replace(exchange, number=others + 1))
 
-    def _cores(self, maker: str, chip: int) -> range | None:
-        """Return the cores that execute collectives, or the links' own place beside them."""
-        return remote_cores(chip) if self.spec.links.overlap else self.places[maker].cores
-
     def _send(self, tensor: str, made: ChipLayout, source: str, read: ChipLayout) -> None:
         """Add the message of a tensor from the chips that have it to those that read it."""
         whole, maker = self.workload.tensors[tensor], self.makers[tensor][1]
@@ -381,7 +371,7 @@ class TensorNames:
                 kind="point_to_point",
                 tensor=tensor,
                 source=source,
-                target=self._name(tensor, read, _chip_suffix(read)),
+                target=self._name(tensor, read, f"chip{read.first}"),
                 elements=(elements, elements),
                 bits=whole.bits,
                 digits=(),

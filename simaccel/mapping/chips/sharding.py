@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from simaccel.errors import Fault, InputError
@@ -79,12 +80,8 @@ class Pod:
 
 def outer_nodes(group: Group) -> tuple[Spread | Keep, ...]:
     """Return the spreads and keeps over chips of a group: its outermost nodes."""
-    found: list[Spread | Keep] = []
-    for node in group.tree:
-        if not isinstance(node, Spread | Keep) or node.level != CHIPS:
-            break
-        found.append(node)
-    return tuple(found)
+    outer = takewhile(lambda node: getattr(node, "level", "") == CHIPS, group.tree)
+    return tuple(node for node in outer if isinstance(node, Spread | Keep))
 
 
 def is_sharded(mapping: MappingTree) -> bool:
@@ -111,7 +108,7 @@ def shard(
     sharding.read()
     if sharding.found:
         return None, sharding.found
-    share = sharding.share(replace_groups(mapping, _inner))
+    share = sharding.share(mapping)
     return (None if sharding.found else share), sharding.found
 
 
@@ -141,10 +138,6 @@ def replace_groups(mapping: MappingTree, change: Callable[[Group], Group]) -> Ma
         for one in mapping.body
     )
     return replace(mapping, body=body)
-
-
-def _inner(group: Group) -> Group:
-    return replace(group, tree=group.tree[len(outer_nodes(group)) :])
 
 
 def group_places(mapping: MappingTree) -> list[str]:
@@ -342,8 +335,12 @@ class _Sharding:
     # -- what a chip does -------------------------------------------------------------------------
 
     def share(self, mapping: MappingTree) -> Pod | None:
-        """Return one chip's part of a mapping, given without its nodes over chips."""
-        places = self._places()
+        """Return one chip's part of a mapping."""
+        places = {
+            name: ChipPlace(self.pod, first_chip(group), cores_of_group(group, self.n_cores))
+            for _, group in self.groups
+            for name in group.operators
+        }
         digits = tuple(refine_digits(ChipAxis(1, self.count), self.strides)) if self.stored else ()
         naming = TensorNames(
             self.workload, self.cuts, self.spec, places, stored=self.stored, digits=digits
@@ -363,8 +360,14 @@ class _Sharding:
             self.workload.once,
         )
         reference = WorkloadReference(workload.name, workload.fingerprint)
+
+        def on_chip(group: Group) -> Group:
+            """Return a group without its nodes over chips, on cores as programs number them."""
+            tree, place = group.tree[len(outer_nodes(group)) :], cores_of_group(group, self.n_cores)
+            return replace(group, tree=tree, place=place, chips=None)
+
         inside = rename_keeps(mapping, lambda group: naming.in_group(group.operators))
-        inside = replace_groups(inside, self._with_cores)
+        inside = replace_groups(inside, on_chip)
         return Pod(
             workload,
             replace(inside, workload=reference),
@@ -375,15 +378,3 @@ class _Sharding:
             tuple(sorted({group.chips or range(self.count) for _, group in self.groups}, key=min)),
             naming.numbering,
         )
-
-    def _places(self) -> dict[str, ChipPlace]:
-        """Return the place of each operator."""
-        return {
-            name: ChipPlace(self.pod, first_chip(group), cores_of_group(group, self.n_cores))
-            for _, group in self.groups
-            for name in group.operators
-        }
-
-    def _with_cores(self, group: Group) -> Group:
-        """Return a group on cores as programs number them."""
-        return replace(group, place=cores_of_group(group, self.n_cores), chips=None)

@@ -8,11 +8,10 @@ from itertools import combinations
 from simaccel.hardware import PLACES
 from simaccel.mapping.coverage import block_spans, is_cut, leaves_gaps, overlapping
 from simaccel.mapping.node_text import Finding, node_text
-from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
 from simaccel.mapping.view import TensorView, transposed_ranks
-from simaccel.mapping.walk import Site, TreeWalk
+from simaccel.mapping.walk import Located, Site, TreeWalk
 from simaccel.units import ARRAY
 from simaccel.workload import Vector
 
@@ -101,10 +100,8 @@ def remake_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     for at, rank in site.cutting():
         inside = home is not None and home > at
         if rank not in own and (not inside or min(reductions, default=at) < at):
-            yield (
-                f"no loop or part of {rank} outside: {op.name} hasn't got it, and would make "
-                f"{name} again"
-            )
+            allowed = f"no loop or part of {rank} outside: {op.name} hasn't got it, and would make "
+            yield f"{allowed}{name} again"
     yield from _overlap_faults(walk, site, op, name)
 
 
@@ -165,10 +162,8 @@ def _unfinished_sum_faults(
     made = walk.bound_leaf(maker)
     for _, rank in site.cutting(site.shared_steps(maker)):
         if rank in made.reduced:
-            yield (
-                f"loop {rank} inside of the branch of do {made.name}: {view.name} is summed up "
-                "when all of it has run"
-            )
+            allowed = f"loop {rank} inside of the branch of do {made.name}: {view.name} is summed "
+            yield f"{allowed}up when all of it has run"
 
 
 def _different_piece_faults(
@@ -204,9 +199,9 @@ def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
         for maker in walk.makers.get(view.name, ()):
             if isinstance(_diverging_node(site, maker), Part) or name != view.name:
                 continue
-            own, its = (next(end.keeps(root), None) for end in (site, maker))
+            keeps = [next(end.keeps(root), None) for end in (site, maker)]
             shared = site.shared_steps(maker)
-            if (own is None and its is None) or _are_both_below(own, its, shared):
+            if keeps == [None, None] or all(at is not None and at < shared for at in keeps):
                 continue
             allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
             yield f"{allowed}and {op.name}, which share it"
@@ -237,10 +232,6 @@ def shared_tile_faults(walk: TreeWalk) -> Iterator[Finding]:
             elif dims != this[0] and max(home, first_home) >= 0:
                 allowed = f"a keep of {name} in a branch of its own: {owner} reads other parts"
                 yield site.place, node_text(site.do), allowed
-
-
-def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
-    return mine is not None and its is not None and max(mine, its) < shared
 
 
 def in_place_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
@@ -281,11 +272,7 @@ def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:
         if any(isinstance(step.node, Fork | Part) for step in site.steps[loops[-1] : at]):
             yield place, text, "a fork right below a loop, with no other fork or part between"
             continue
-        inside = [
-            crossing_site
-            for crossing_site in walk.sites
-            if any(step.place == place for step in crossing_site.steps)
-        ]
+        inside = [one for one in walk.sites if any(step.place == place for step in one.steps)]
         early = [site for site in inside if site.steps[at].branch < fork.ahead]
         late = [site for site in inside if site.steps[at].branch >= fork.ahead]
         yield from _ahead_tile_faults(walk, (place, text, loops[-1]), early, late)
@@ -307,9 +294,8 @@ def _ahead_tile_faults(
             if home < loop and written:
                 crossing[name] = f"{name} kept so that the loop outside moves it"
             elif home >= loop and getattr(keep, "slots", 0) < 2:  # noqa: PLR2004 - this and the next
-                crossing[name] = (
-                    f"two slots of {name}, which crosses from one iteration to the next"
-                )
+                allowed = f"two slots of {name}, which crosses from one iteration to the next"
+                crossing[name] = allowed
     for allowed in crossing.values():
         yield place, text, allowed
 

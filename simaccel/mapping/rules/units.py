@@ -8,9 +8,8 @@ from itertools import combinations
 
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.mapping.node_text import Finding, node_text
-from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
-from simaccel.mapping.walk import Site, TreeStep, TreeWalk
+from simaccel.mapping.walk import Located, Site, TreeStep, TreeWalk
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload import VECTORS, Einsum, Vector
 
@@ -167,11 +166,8 @@ def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
         elif site.do.diagonal and isinstance(array, ArraySpec) and not array.diagonal:
             yield site.place, text, "no diagonal, as array.diagonal of a systolic array is false"
         elif unit == ARRAY and isinstance(operator, Einsum) and operator.elementwise:
-            yield (
-                site.place,
-                text,
-                "no elementwise product: it is a vector operator of kind product",
-            )
+            allowed = "no elementwise product: it is a vector operator of kind product"
+            yield site.place, text, allowed
         elif unit != SFU:
             yield from _fan_faults(walk, site, accelerator)
             if isinstance(array, SpatialArraySpec):
@@ -249,14 +245,10 @@ def axis_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
         yield f"{allowed}{axis}, which a window reads"
     elif any(isinstance(site.steps[at].node, Part) for at in cutting):
         yield f"no part of {axis}, along which {operator.name} goes"
-    elif _is_shared(walk, site, cutting[0]):
+    elif any(o is not site and site.shared_steps(o) > cutting[0] for o in walk.sites):
         yield from _online_faults(walk, site, axis, cutting)
     elif isinstance(operator, Vector) and "normalise" not in VECTORS[operator.kind].steps:
         yield f"no loop {axis}: {operator.kind} takes it whole"
-
-
-def _is_shared(walk: TreeWalk, site: Site, at: int) -> bool:
-    return any(other is not site and site.shared_steps(other) > at for other in walk.sites)
 
 
 def _online_faults(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[str]:
