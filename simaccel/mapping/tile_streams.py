@@ -91,7 +91,7 @@ def _streams_of(workload: Workload, groups: list[Group]) -> Iterator[TileStream]
     for reader in groups:
         if reader.place is not None:
             inputs = (workload.operator(name).inputs for name in reader.operators)
-            for tensor in dict.fromkeys(given.tensor for own in inputs for given in own):
+            for tensor in dict.fromkeys(operand.tensor for read in inputs for operand in read):
                 maker = makers.get(tensor, reader)
                 if maker.place is not None and set(maker.place).isdisjoint(reader.place):
                     cuts = matching_cuts(

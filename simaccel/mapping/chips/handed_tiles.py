@@ -55,7 +55,7 @@ class _ExchangeEnds:
     @classmethod
     def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _ExchangeEnds:
         """Return the groups at both ends; a reader counts if it runs as often as the exchange."""
-        made = [one.name for one in workload.operators if one.output.tensor == exchange.source]
+        made = [op.name for op in workload.operators if op.output.tensor == exchange.source]
         readers = [
             group
             for group in mapping.groups

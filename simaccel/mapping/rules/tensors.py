@@ -272,7 +272,7 @@ def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:
         if any(isinstance(step.node, Fork | Part) for step in site.steps[loops[-1] : at]):
             yield place, text, "a fork right below a loop, with no other fork or part between"
             continue
-        inside = [one for one in walk.sites if any(step.place == place for step in one.steps)]
+        inside = [leaf for leaf in walk.sites if any(s.place == place for s in leaf.steps)]
         early = [site for site in inside if site.steps[at].branch < fork.ahead]
         late = [site for site in inside if site.steps[at].branch >= fork.ahead]
         yield from _ahead_tile_faults(walk, (place, text, loops[-1]), early, late)

@@ -245,7 +245,7 @@ def axis_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
         yield f"{allowed}{axis}, which a window reads"
     elif any(isinstance(site.steps[at].node, Part) for at in cutting):
         yield f"no part of {axis}, along which {operator.name} goes"
-    elif any(o is not site and site.shared_steps(o) > cutting[0] for o in walk.sites):
+    elif any(site.shared_steps(other) > cutting[0] for other in walk.sites if other is not site):
         yield from _online_faults(walk, site, axis, cutting)
     elif isinstance(operator, Vector) and "normalise" not in VECTORS[operator.kind].steps:
         yield f"no loop {axis}: {operator.kind} takes it whole"
