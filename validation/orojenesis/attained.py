@@ -46,7 +46,7 @@ def is_attained(workload: Workload, segment: Segment, number: int) -> bool:
         return False
     room, least = int(segment.front.buffer[number]), int(segment.front.accesses[number])
     size = f"buffer.capacity_bytes={max(LEAST_BYTES, room)}"
-    hw = load_accelerator("toy", [size, "compiler.overlap=false"])
+    hw = load_accelerator("toy", [size, "compiler.overlap=false", "dram.capacity_bytes=unlimited"])
     reference = WorkloadReference(workload.name, workload.fingerprint)
     mapping = Mapping(workload=reference, dataflow="bound", body=(group,))
     result = simulate(workload, hw, mapping)
