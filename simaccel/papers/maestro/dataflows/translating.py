@@ -3,8 +3,8 @@
 Maps in time are loops in the same order, maps in space are loops over as many pieces as there are
 sub-clusters, and a spread of those. The loops of inner levels stand outside of all spreads, as
 the sub-clusters go through them together; where a loop cuts what an outer level spreads, it
-stands after the spreads, with those that follow it. A PE's tile is the innermost level's, in
-two slots; in the buffer, a tensor has what is used again later.
+stands after the spreads, with those that follow it. A PE's tile, in two slots, is the innermost
+level's, or all that such loops go through; in the buffer, a tensor has what is used again later.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) 
     tree: list[Node] = [
         *_add_keeps(operator, nest, array),
         *nest.spreads,
-        *nest.inside,
         *keeps,
+        *nest.inside,
         *work,
         Do(operator.name, MAC),
     ]

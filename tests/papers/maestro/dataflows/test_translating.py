@@ -104,6 +104,19 @@ def test_a_tree_that_can_be_read() -> None:
     ]
 
 
+def test_a_pe_keeps_all_that_its_own_loops_go_through() -> None:
+    dataflow = "SpatialMap(4,4) K; Cluster(4,P); TemporalMap(1,1) K; SpatialMap(1,1) C;"
+    text = _text({"K": 64, "C": 4, "R": 1, "S": 1, "Y": 8, "X": 8}, 1, dataflow)
+    workload = _workload(text)
+    mapping = directed_mapping(parse_directives(text).layers, workload, HARDWARE)
+    tree = [line.strip() for line in tree_text(mapping).splitlines()]
+    keeps = "keep l.I pe x2, l.W pe x2, l.O pe x2"
+    assert tree[-7:-3] == ["spread m 4 cols", "spread c 1 cols", keeps, "loop m 1"]
+    result = simulate(workload, HARDWARE, mapping)
+    assert all(one.deviation < 1e-9 for one in check(workload, mapping, result.program))
+    assert result.run.moved["noc_distribution", "l.W"] == 2 * 64 * 4
+
+
 def test_rows_and_columns_take_a_level_each() -> None:
     nvdla = load_accelerator("nvdla_like", ["buffer.capacity_bytes=unlimited"])
     text = _text({"K": 32, "C": 64, "R": 1, "S": 1, "Y": 9, "X": 9}, 1, TABLE_3["KC-P"])
