@@ -19,10 +19,9 @@ from simaccel.cli.settings import option
 from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
-    from simaccel.papers.maestro.analysis.analysis import LayerAnalysis
-    from simaccel.papers.maestro.analysis.corrections import Effects
+    from simaccel.papers.maestro.analysis.analysis import Effects, LayerAnalysis
     from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-    from simaccel.papers.maestro.analysis.reading import DirectiveReading
+    from simaccel.papers.maestro.analysis.paper import DirectiveReading
     from simaccel.papers.maestro.dataflows.reading import Directives
 
 _MOST = 2**31 - 1
@@ -86,7 +85,7 @@ def directives(
     _require_levels(described, no_multicast, no_reduction)
     for note in described.notes:
         click.echo(f"note: {note}", err=True)
-    from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
+    from simaccel.papers.maestro.analysis.paper import PAPER, DirectiveReading
 
     multicast, reduction = levels
     reading = DirectiveReading(no_multicast=multicast, no_reduction=reduction)
@@ -125,7 +124,7 @@ def _report(
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
     """Return each layer's changes by the corrections, computed once for equal layers."""
-    from simaccel.papers.maestro.analysis.corrections import effects
+    from simaccel.papers.maestro.analysis.analysis import effects
 
     known: dict[int, Effects] = {}
     for one in analysed:

@@ -21,7 +21,7 @@ from simaccel.errors import InputError, suggest
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
-    from simaccel.study.limits import FigureLimit
+    from simaccel.study.figure_table import FigureLimit
     from simaccel.study.points import WeightedWorkload
     from simaccel.study.space import DesignSpace, Settings
     from simaccel.workload import Workload
@@ -110,7 +110,7 @@ class WantedSpace:
 
     def limits(self) -> tuple[FigureLimit, ...]:
         """Return the limits of figures."""
-        from simaccel.study.limits import read_limit
+        from simaccel.study.figure_table import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.diagnosis.disagreement import AssumptionShare, Disagreement
+from simaccel.diagnosis.disagreement import AssumptionShare
 from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.diagnosis.what_if import free, takes_time
 from simaccel.hardware import Accelerator, ArraySpec
@@ -24,8 +24,7 @@ from simaccel.study.experiment import ExperimentResult
 _LATENCY: Final = ("dram_latency",)
 _TURNS: Final = (*_LATENCY, "dram_turnaround")
 _SLOTS: Final = (*_TURNS, "slots")
-_PIPES: Final = ("noc", "buffer_ports")
-_PIPED: Final = (*_SLOTS, *_PIPES)
+_PIPED: Final = (*_SLOTS, "noc", "buffer_ports")
 _PASSED: Final = (*_PIPED, "sfu_latency")
 
 MOST_RUNS: Final = 7
@@ -45,18 +44,14 @@ def attribute(
         replace(
             group,
             disagreements=tuple(
-                _measure_shares(runs, group, disagreement) for disagreement in group.disagreements
+                replace(pair, shares=tuple(s for s in _of_directives(runs, group) if s.amount))
+                if (pair.analysis, pair.unit) == ("directives", "cycles")
+                else pair
+                for pair in group.disagreements
             ),
         )
         for group in explained
     )
-
-
-def _measure_shares(runs: _Runs, one: GroupExplanation, disagreement: Disagreement) -> Disagreement:
-    if disagreement.analysis != "directives" or disagreement.unit != "cycles":
-        return disagreement
-    shares = tuple(share for share in _of_directives(runs, one) if share.amount)
-    return replace(disagreement, shares=shares)
 
 
 def streaming(accelerator: Accelerator) -> Accelerator:
@@ -99,27 +94,21 @@ def _of_directives(runs: _Runs, explained: GroupExplanation) -> Iterator[Assumpt
     streams = isinstance(runs.result.accelerator.array, ArraySpec)
     if streams:
         steps.append(("no skew or preload of folds", _PASSED, True))
-    yield from _saved_cycles(runs, explained.run.name, steps)
-    said = explained.directives
+    name, said = explained.run.name, explained.directives
+    before = runs.cycles((), name)
+    for text, case, is_streaming in steps:
+        after = runs.cycles(case, name, streams=is_streaming)
+        yield AssumptionShare(text, after - before)
+        before = after
     if said.cycles is None or said.ideal_cycles is None:
         return
     yield AssumptionShare("first fills through the NoC", said.cycles - said.ideal_cycles)
     if said.at_once_cycles is None or said.computing_cycles is None:
         return
     yield AssumptionShare("one operator after the other", said.ideal_cycles - said.at_once_cycles)
-    name, free_dram = explained.run.name, (*_PASSED, "dram_bandwidth")
+    free_dram = (*_PASSED, "dram_bandwidth")
     if takes_time(runs.result.accelerator, free_dram):
         hidden = runs.cycles(free_dram, name, streams=streams)
         exposed = hidden - runs.cycles(_PASSED, name, streams=streams)
         own = said.at_once_cycles - said.computing_cycles
         yield AssumptionShare("all DRAM transfers hidden", exposed + own)
-
-
-def _saved_cycles(
-    runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]
-) -> Iterator[AssumptionShare]:
-    before = runs.cycles((), name)
-    for text, case, streams in steps:
-        after = runs.cycles(case, name, streams=streams)
-        yield AssumptionShare(text, after - before)
-        before = after

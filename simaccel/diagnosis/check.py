@@ -66,7 +66,6 @@ def require_small(workload: Workload) -> None:
 
     Raises:
         TooLargeToCheckError: names the MACs and how many are allowed.
-
     """
     if workload.macs > MOST_MACS:
         raise TooLargeToCheckError(
@@ -83,7 +82,6 @@ def check(
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-
     """
     require_small(workload)
     return execute(workload, mapping, program, random_tensors(workload, seed))[0]
@@ -96,7 +94,6 @@ def execute(
 
     Raises:
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-
     """
     memory = _CheckedMemory(workload, mapping, tensors)
     return run_check(workload, program, memory, memory.checks), memory.tensors
@@ -109,7 +106,6 @@ def run_check(
 
     Raises:
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-
     """
     try:
         interpret_within(program, dram)
@@ -239,8 +235,14 @@ class GroupLayout:
         view = op.output
         if view.name not in self.space.escapes:
             return [tuple(slice(0, size) for size in view.shape)]
-        if not self._is_used_inside(view.name):
-            return []
+        readers = {
+            operator.name
+            for operator in self.workload.operators
+            if view.name in {operand.tensor for operand in operator.inputs}
+        }
+        kind = self.workload.tensors[view.name].kind
+        if kind in {"output", "cache"} or not readers or not readers <= self.around.operators:
+            return []  # groups outside of the keeps use it
         held = holding_tensor(self.workload, view.name, self.around.keeps)
         return [
             tuple(slice(span.start, span.stop) for span in keep.region)
@@ -248,18 +250,6 @@ class GroupLayout:
             for keep in self.around.keeps
             if keep.tensor == held
         ]
-
-    def _is_used_inside(self, tensor: str) -> bool:
-        """Return whether only groups inside the keeps use a tensor."""
-        readers = {
-            operator.name
-            for operator in self.workload.operators
-            if tensor in {one.tensor for one in operator.inputs}
-        }
-        kind = self.workload.tensors[tensor].kind
-        return (
-            kind not in {"output", "cache"} and bool(readers) and readers <= self.around.operators
-        )
 
 
 def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout]:

@@ -40,20 +40,30 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
         CheckFailedError: an output or an exchange is wrong; names operator and chip.
-
     """
     require_small(workload)
     inputs = random_tensors(workload, seed=0)
     expected = expected_values(workload, inputs)
     program = lower(pod.workload, pod.mapping)
     require_program(pod.workload, pod.mapping, program)
+    outputs = {operator.output.tensor for operator in pod.workload.operators}
     results: list[dict[str, Array]] = []
     checks: list[tuple[OperatorCheck, ...]] = []
     for chip in range(len(pod.places[0])):
-        tensors = _tensors_of_chip(pod, inputs, expected, chip)
+        tensors = {}  # before it runs, with the expected values of what comes over links
+        for name in pod.workload.tensors:
+            tensor, layout = pod.layouts[name]
+            whole = inputs[tensor] if name in outputs else expected[tensor]
+            box = layout.box(whole.shape, chip)
+            tensors[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
-        results.append(values | _stored_pieces(pod, expected, chip))
+        stored = {
+            part.source: _part(expected[part.tensor], part.source_layout, chip)
+            for part in pod.exchanges
+            if part.is_stored
+        }
+        results.append(values | stored)
         checks.append(checked)
     for exchange in pod.exchanges:
         written = written_elements(workload, exchange.tensor)
@@ -70,29 +80,6 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     )
 
 
-def _tensors_of_chip(
-    pod: Pod, inputs: dict[str, Array], expected: dict[str, Array], chip: int
-) -> dict[str, Array]:
-    """Return a chip's tensors before it runs, with the expected values of what comes over links."""
-    outputs = {operator.output.tensor for operator in pod.workload.operators}
-    found = {}
-    for name in pod.workload.tensors:
-        tensor, layout = pod.layouts[name]
-        whole = inputs[tensor] if name in outputs else expected[tensor]
-        box = layout.box(whole.shape, chip)
-        found[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
-    return found
-
-
-def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str, Array]:
-    """Return a chip's parts of weights that are stored in parts."""
-    stored = (exchange for exchange in pod.exchanges if exchange.is_stored)
-    return {
-        exchange.source: _part(expected[exchange.tensor], exchange.source_layout, chip)
-        for exchange in stored
-    }
-
-
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:
     """Compare a chip's stored tensors; partial sums are compared once they are added."""
     for name, computed in values.items():
@@ -103,7 +90,6 @@ def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chi
 
 
 def _part(whole: Array, layout: ChipLayout, chip: int) -> Array:
-    """Return a chip's part of a tensor of the whole workload."""
     part: Array = whole[layout.box(whole.shape, chip)]
     return part
 

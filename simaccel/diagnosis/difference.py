@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
-from simaccel.diagnosis.stalls import Diagnosis, OperatorDiagnosis, diagnose
+from simaccel.diagnosis.stalls import Diagnosis, diagnose
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.documents import parse_document
 from simaccel.mapping.text import tree_text
@@ -90,7 +90,6 @@ def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
     Raises:
         TraceError: a trace is partial or damaged, or the second is of another workload.
         InputError: one of the runs lacks the engine.
-
     """
     for trace in (a, b):
         if trace.partial:
@@ -103,9 +102,16 @@ def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
     diagnoses = diagnose(a), diagnose(b)
     groups, shares = [], []
     for names in _groups(*diagnoses):
-        parts = [[p for p in diagnosis.operators if p.name in names] for diagnosis in diagnoses]
-        groups.append(_group(*parts))
-        shares += list(_shares(groups[-1].name, engine, *parts))
+        every = [[p for p in diagnosis.operators if p.name in names] for diagnosis in diagnoses]
+        members = dict.fromkeys(m for part in chain(*every) for m in part.name.split(_FUSED))
+        in_a, in_b = (tuple(part.name for part in parts) for parts in every)
+        cycles = [sum(part.cycles for part in parts) for parts in every]
+        groups.append(GroupDifference(_FUSED.join(members), in_a, in_b, *cycles))
+        for cause in dict.fromkeys(
+            cause for part in chain(*every) for cause in part.engines[engine]
+        ):
+            sums = [sum(part.engines[engine].get(cause, 0) for part in parts) for parts in every]
+            shares.append(CauseDifference(groups[-1].name, cause, *sums))
     groups.sort(key=lambda group: -abs(group.difference))
     shares.sort(key=lambda share: (-abs(share.difference), -share.a))
     fields = tuple(_fields(a, b))
@@ -127,32 +133,11 @@ def _groups(a: Diagnosis, b: Diagnosis) -> list[set[str]]:
     ]
 
 
-def _group(a: Sequence[OperatorDiagnosis], b: Sequence[OperatorDiagnosis]) -> GroupDifference:
-    members = dict.fromkeys(m for part in (*a, *b) for m in part.name.split(_FUSED))
-    return GroupDifference(
-        _FUSED.join(members),
-        tuple(part.name for part in a),
-        tuple(part.name for part in b),
-        sum(part.cycles for part in a),
-        sum(part.cycles for part in b),
-    )
-
-
-def _shares(
-    group: str, engine: str, a: Sequence[OperatorDiagnosis], b: Sequence[OperatorDiagnosis]
-) -> Iterator[CauseDifference]:
-    causes = dict.fromkeys(cause for part in (*a, *b) for cause in part.engines[engine])
-    for cause in causes:
-        sums = [sum(part.engines[engine].get(cause, 0) for part in one) for one in (a, b)]
-        yield CauseDifference(group, cause, *sums)
-
-
 def _require_same_workload(a: TraceReader, b: TraceReader) -> None:
     """Refuse traces of different workloads.
 
     Raises:
         TraceError: names the fields in which they differ.
-
     """
     fields = list(_differing(_leaves(a.header.workload), _leaves(b.header.workload)))
     if not fields:
@@ -221,7 +206,6 @@ def _require_readable(trace: TraceReader) -> None:
 
     Raises:
         TraceError: names the text.
-
     """
     for what in ("accelerator", "workload", "mapping"):
         try:

@@ -151,7 +151,6 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
 
 
 def _differ(machine: int, other: int) -> bool:
-    """Return whether cycles differ by more than the tolerance."""
     return abs(other - machine) > TOLERANCE * machine
 
 

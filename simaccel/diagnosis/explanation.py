@@ -10,10 +10,10 @@ folds of a systolic array, of the passes of vector operators.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
@@ -31,7 +31,7 @@ from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
-from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
+from simaccel.mapping.tree import Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
@@ -130,135 +130,208 @@ def explain(
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
         for run, group, space in together:
-            unit = computing_unit(run)
-            directed_bytes = {} if run.name in kept else _directed_bytes(result, space, group)
+            part = _GroupFigures(result, run, group, space, is_kept=run.name in kept)
             directed_as = written.get(group.name)
-            if directed_as is None:
-                runtime = _runtime(result, space, group, run, directed_bytes)
-            else:
-                runtime = _directed_runtime(result, group, directed_as)
-            disagreements = [
+            runtime = part.runtime() if directed_as is None else part.directed_runtime(directed_as)
+            disagreements = (
                 *against_prediction(run, predicted[run.name]),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
-                *against_directives(run, runtime, directed_bytes),
-            ]
+                *against_directives(run, runtime, part.directed_bytes),
+            )
             explained = GroupExplanation(
                 run=run,
                 prediction=predicted[run.name],
-                unit=unit,
+                unit=computing_unit(run),
                 together=names,
                 floor=floor,
                 dimensions=dimensions_of(space, group, accelerator),
-                reuse=_reuse(result, group, space, run, directed_bytes),
-                needs=_needs(result, run, unit),
+                reuse=part.reuse(),
+                needs=part.needs(),
                 directives=runtime,
-                disagreements=tuple(disagreements),
+                disagreements=disagreements,
             )
             explanations.append(explained)
     return tuple(explanations)
 
 
-# -- reuse
+@dataclass(frozen=True)
+class _GroupFigures:
+    """A group's run, its tree and ranks; ``is_kept``: whether tensors are kept around it."""
 
+    result: ExperimentResult
+    run: OperatorRun
+    group: Group
+    space: IterationSpace
+    is_kept: bool
 
-def _directed_bytes(
-    result: ExperimentResult, space: IterationSpace, group: Group
-) -> dict[str, int]:
-    """Return the DRAM bytes by directives, in all repetitions."""
-    times = result.workload.times(group.operators[0])
-    return {name: times * n for name, n in dram_bytes_of(space, group).items()}
+    @cached_property
+    def times(self) -> int:
+        """Repetitions of the group."""
+        return self.result.workload.times(self.group.operators[0])
 
+    @cached_property
+    def directed_bytes(self) -> dict[str, int]:
+        """DRAM bytes by directives, in all repetitions."""
+        if self.is_kept:
+            return {}
+        return {name: self.times * n for name, n in dram_bytes_of(self.space, self.group).items()}
 
-def _reuse(
-    result: ExperimentResult,
-    group: Group,
-    space: IterationSpace,
-    run: OperatorRun,
-    directed_bytes: Map[str, int],
-) -> tuple[Reuse, ...]:
-    names = [name for op in space.operators for name, _ in op.uses]
-    leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
-    moved = {name for _, name in run.moved}
-    return tuple(
-        _reuse_of(result, space, run, name, leaves, directed_bytes)
-        for name in dict.fromkeys(names)
-        if name in moved
-    )
+    # -- reuse
 
+    def reuse(self) -> tuple[Reuse, ...]:
+        """Return the reuse of each tensor that moves."""
+        names = dict.fromkeys(name for op in self.space.operators for name, _ in op.uses)
+        moved = {name for _, name in self.run.moved}
+        return tuple(self._reuse_of(name) for name in names if name in moved)
 
-def _in_place(space: IterationSpace, run: OperatorRun, name: str) -> set[str]:
-    """Return a tensor with those that vector operators make in its place."""
-    moved, found = {one for _, one in run.moved}, {name}
-    for op in space.operators:
-        if not _is_einsum(op) and found & {*op.names} and op.output.name not in moved:
-            found.add(op.output.name)
-    return found
-
-
-def _reuse_of(
-    result: ExperimentResult,
-    space: IterationSpace,
-    run: OperatorRun,
-    name: str,
-    leaves: Map[str, Do],
-    directed_bytes: Map[str, int],
-) -> Reuse:
-    moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
-    width = Fraction(result.workload.tensors[tensor_of(name)].bits, BYTE)
-    same = _in_place(space, run, name)
-    readers = [
-        operator
-        for operator in space.operators
-        if same & {*operator.names} and _is_einsum(operator)
-    ]
-    makers = [
-        operator
-        for operator in space.operators
-        if operator.output.name == name and _is_einsum(operator)
-    ]
-    sent, back = moved.get(("noc_distribution", name), 0), moved.get(("noc_collection", name), 0)
-    array = _ratio(_macs(result, run, readers) * width, sent)
-    if spatial:
-        taken = sum(
-            n
-            for (level, tensor), n in moved.items()
-            if tensor == name and level.startswith("pe.") and level.endswith("_write")
+    def _reuse_of(self, name: str) -> Reuse:
+        moved = self.run.moved
+        width = Fraction(self.result.workload.tensors[tensor_of(name)].bits, BYTE)
+        same, einsums = self._in_place(name), list(filter(_is_einsum, self.space.operators))
+        readers = [operator for operator in einsums if same & {*operator.names}]
+        makers = [operator for operator in einsums if operator.output.name == name]
+        sent, back = (moved.get((way, name), 0) for way in ("noc_distribution", "noc_collection"))
+        array = _ratio(self._macs(readers) * width, sent)
+        if isinstance(self.result.accelerator.array, SpatialArraySpec):
+            taken = sum(
+                n
+                for (level, tensor), n in moved.items()
+                if tensor == name and level.startswith("pe.") and level.endswith("_write")
+            )
+            multicast = _ratio(taken, sent) if readers and not makers else None
+        else:
+            multicast = self._pes_of_element(array, readers, same)
+        read, written = (moved.get((way, name), 0) for way in ("buffer_read", "buffer_write"))
+        return Reuse(
+            tensor=name,
+            dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
+            directives_bytes=self.directed_bytes.get(name),
+            buffer=_ratio(read, written),
+            array=array,
+            sums=_ratio(self._macs(makers) * width, back),
+            multicast=multicast,
         )
-        multicast = _ratio(taken, sent) if readers and not makers else None
-    else:
-        multicast = _pes_of_element(array, readers, same, leaves)
-    return Reuse(
-        tensor=name,
-        dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
-        directives_bytes=directed_bytes.get(name),
-        buffer=_ratio(moved.get(("buffer_read", name), 0), moved.get(("buffer_write", name), 0)),
-        array=array,
-        sums=_ratio(_macs(result, run, makers) * width, back),
-        multicast=multicast,
-    )
 
+    def _in_place(self, name: str) -> set[str]:
+        """Return a tensor with those that vector operators make in its place."""
+        moved, same = {tensor for _, tensor in self.run.moved}, {name}
+        for op in self.space.operators:
+            if not _is_einsum(op) and same & {*op.names} and op.output.name not in moved:
+                same.add(op.output.name)
+        return same
 
-def _pes_of_element(
-    array: Fraction | None, readers: Sequence[BoundOperator], same: set[str], leaves: Map[str, Do]
-) -> Fraction | None:
-    """Return the PEs of a systolic array that an element goes through: of a held one, one.
+    def _pes_of_element(
+        self, array: Fraction | None, readers: Sequence[BoundOperator], same: set[str]
+    ) -> Fraction | None:
+        """Return the PEs of a systolic array that an element goes through: of a held one, one.
 
-    What isn't held is used in each PE that it passes, once.
-    """
-    if array is None or len(readers) != 1:
-        return None
-    holds = leaves[readers[0].name].stationarity
-    held = _HELD.get(holds or "ws")
-    return Fraction(1) if held is not None and readers[0].names[held] in same else array
+        What isn't held is used in each PE that it passes, once.
+        """
+        if array is None or len(readers) != 1:
+            return None
+        leaves = {leaf.operator: leaf for _, leaf in paths(self.group.tree)}
+        held = _HELD.get(leaves[readers[0].name].stationarity or "ws")
+        return Fraction(1) if held is not None and readers[0].names[held] in same else array
 
+    def _macs(self, einsums: Sequence[BoundOperator]) -> int:
+        """Return the MACs of einsums: of all of a group, those of the run, padding too."""
+        if einsums and "+" not in self.run.name:
+            return self.run.macs
+        times = self.result.workload.times
+        return sum(times(einsum.name) * einsum.operator.macs for einsum in einsums)
 
-def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[BoundOperator]) -> int:
-    """Return the MACs of a group's einsums: of all of them, those of the run, padding too."""
-    einsums = [one for one in operators if _is_einsum(one)]
-    if not einsums:
-        return 0
-    found = sum(result.workload.times(einsum.name) * einsum.operator.macs for einsum in einsums)
-    return run.macs if "+" not in run.name else found
+    # -- what each level needs
+
+    def needs(self) -> tuple[NeededRate, ...]:
+        """Return the bandwidth that each level needs."""
+        accelerator = self.result.accelerator
+        computing = max(1, self.run.engines[computing_unit(self.run)].busy)
+        backing = accelerator.every_backing
+        moved = dict.fromkeys((*backing, *ON_CHIP), 0)
+        for (way, tensor), n_bytes in self.run.moved.items():
+            at = way
+            if leaves_core(way):
+                at = accelerator.memory(self.result.workload.tensors[tensor_of(tensor)].lives)
+            if at in moved:
+                moved[at] += n_bytes
+        rates = {at: (memory.channel_rate, memory.dram.channels) for at, memory in backing.items()}
+        rates |= {
+            "buffer_read": (accelerator.read_rate, 1),
+            "buffer_write": (accelerator.write_rate, 1),
+            "noc_distribution": (accelerator.distribution_rate, 1),
+            "noc_collection": (accelerator.collection_rate, 1),
+        }
+        needs = []
+        for level, n_bytes in moved.items():
+            rate, parts = rates[level]
+            offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
+            needed = Fraction(n_bytes, computing)
+            needs.append(NeededRate(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
+        return tuple(needs)
+
+    # -- directives
+
+    def directed_runtime(self, directed: DirectedLayer) -> DirectiveRuntime:
+        """Return the analytic runtime of the directives that the group was made of."""
+        written = "; ".join(map(str, directed.dataflow))
+        workload = self.result.workload
+        inputs = workload.operator(self.group.operators[0]).inputs
+        tensors = (workload.tensors[operand.tensor] for operand in inputs)
+        elements = [(tensor.bits, tensor.number) for tensor in tensors]
+        try:
+            hardware = hardware_of(self.result.accelerator, elements)
+            (analysis,) = analyse([directed], [hardware])
+        except SimaccelError as error:
+            return DirectiveRuntime(written=written, silent=str(error))
+        cycles = int(analysis.figures()["runtime_cycles"] or 0)
+        return DirectiveRuntime(written=written, cycles=self.times * cycles)
+
+    def runtime(self) -> DirectiveRuntime:
+        """Return the runtime of the tree as directives, or of the bytes that cross if that is more.
+
+        Those are the counts of the directives; a tensor of which they tell nothing crosses once.
+        """
+        operators = operator_times(self.space, self.group, self.result.accelerator)
+        silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)
+        if silent:
+            return DirectiveRuntime(silent="; ".join(silent), operators=operators)
+        cycles = self.times * sum(operator.cycles or 0 for operator in operators)
+        ideal = {
+            operator.operator: self.times * ((operator.cycles or 0) - (operator.transfers or 0))
+            for operator in operators
+        }
+        on_sfu = sum(ideal[op.name] for op in self.space.operators if not _is_einsum(op))
+        memories = self._memory_cycles()
+        slowest = max(memories, key=lambda name: memories[name], default="")
+        least = memories.get(slowest, 0)
+        computing = sum(ideal.values())
+        if any(isinstance(node, Fork) and node.ahead for node in nodes(self.group.tree)):
+            computing = max(on_sfu, computing - on_sfu)
+        return DirectiveRuntime(
+            cycles=max(cycles, least),
+            operators=operators,
+            memory=slowest if least > cycles else "",
+            folds=not isinstance(self.result.accelerator.array, SpatialArraySpec),
+            ideal_cycles=max(least, sum(ideal.values())),
+            at_once_cycles=max(least, computing),
+            computing_cycles=computing,
+        )
+
+    def _memory_cycles(self) -> dict[str, int]:
+        """Return the cycles of the bytes that cross each memory's channels, by its name."""
+        crossing: Counter[str] = Counter()
+        uses = [use for op in self.space.operators for use in op.uses]
+        for name in dict.fromkeys(name for way, name in self.run.moved if leaves_core(way)):
+            tensor = self.result.workload.tensors[tensor_of(name)]
+            once = max(view.n_bytes for used, view in uses if used == name)
+            n_bytes = self.directed_bytes.get(name, self.times * once)
+            crossing[self.result.accelerator.memory(tensor.lives)] += n_bytes
+        cycles = {}
+        for at, n_bytes in crossing.items():
+            memory = self.result.accelerator.every_backing[at]
+            rate, channels = memory.channel_rate, memory.dram.channels
+            cycles[at] = -(-n_bytes * rate.n_cycles // (rate.n_bytes * channels))
+        return cycles
 
 
 def _is_einsum(one: BoundOperator) -> bool:
@@ -267,113 +340,3 @@ def _is_einsum(one: BoundOperator) -> bool:
 
 def _ratio(above: int | Fraction, below: int) -> Fraction | None:
     return Fraction(above, below) if above and below else None
-
-
-# -- what each level needs
-
-
-def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
-    accelerator, computing = result.accelerator, run.engines[unit].busy
-    backing = accelerator.every_backing
-    moved = dict.fromkeys((*backing, *ON_CHIP), 0)
-    for (way, tensor), n_bytes in run.moved.items():
-        at = way
-        if leaves_core(way):
-            at = accelerator.memory(result.workload.tensors[tensor_of(tensor)].lives)
-        if at in moved:
-            moved[at] += n_bytes
-    rates = {name: (memory.channel_rate, memory.dram.channels) for name, memory in backing.items()}
-    rates |= {
-        "buffer_read": (accelerator.read_rate, 1),
-        "buffer_write": (accelerator.write_rate, 1),
-        "noc_distribution": (accelerator.distribution_rate, 1),
-        "noc_collection": (accelerator.collection_rate, 1),
-    }
-    needs = []
-    for level, n_bytes in moved.items():
-        rate, parts = rates[level]
-        offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
-        needed = Fraction(n_bytes, max(1, computing))
-        needs.append(NeededRate(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
-    return tuple(needs)
-
-
-# -- directives
-
-
-def _directed_runtime(
-    result: ExperimentResult, group: Group, directed: DirectedLayer
-) -> DirectiveRuntime:
-    """Return the analytic runtime of the directives that a group was made of."""
-    written = "; ".join(map(str, directed.dataflow))
-    inputs = result.workload.operator(group.operators[0]).inputs
-    tensors = (result.workload.tensors[operand.tensor] for operand in inputs)
-    try:
-        hardware = hardware_of(
-            result.accelerator, [(tensor.bits, tensor.number) for tensor in tensors]
-        )
-        (analysis,) = analyse([directed], [hardware])
-    except SimaccelError as error:
-        return DirectiveRuntime(written=written, silent=str(error))
-    cycles = int(analysis.figures()["runtime_cycles"] or 0)
-    times = result.workload.times(group.operators[0])
-    return DirectiveRuntime(written=written, cycles=times * cycles)
-
-
-def _runtime(
-    result: ExperimentResult,
-    space: IterationSpace,
-    group: Group,
-    run: OperatorRun,
-    directed_bytes: Map[str, int],
-) -> DirectiveRuntime:
-    """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
-
-    Those are the counts of the directives; a tensor of which they tell nothing crosses once.
-    """
-    operators = operator_times(space, group, result.accelerator)
-    silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)
-    if silent:
-        return DirectiveRuntime(silent="; ".join(silent), operators=operators)
-    times = result.workload.times(group.operators[0])
-    cycles = times * sum(operator.cycles or 0 for operator in operators)
-    ideal = {
-        operator.operator: times * ((operator.cycles or 0) - (operator.transfers or 0))
-        for operator in operators
-    }
-    vectors = {operator.name for operator in space.operators if not _is_einsum(operator)}
-    on_sfu = sum(n for name, n in ideal.items() if name in vectors)
-    memories = _memory_cycles(result, space, run, directed_bytes)
-    slowest = max(memories, key=lambda name: memories[name], default="")
-    least = memories.get(slowest, 0)
-    computing = sum(ideal.values())
-    if any(isinstance(node, Fork) and node.ahead for node in nodes(group.tree)):
-        computing = max(on_sfu, computing - on_sfu)
-    return DirectiveRuntime(
-        cycles=max(cycles, least),
-        operators=operators,
-        memory=slowest if least > cycles else "",
-        folds=not isinstance(result.accelerator.array, SpatialArraySpec),
-        ideal_cycles=max(least, sum(ideal.values())),
-        at_once_cycles=max(least, computing),
-        computing_cycles=computing,
-    )
-
-
-def _memory_cycles(
-    result: ExperimentResult, space: IterationSpace, run: OperatorRun, directed_bytes: Map[str, int]
-) -> dict[str, int]:
-    """Return the cycles of the bytes that cross each memory's channels, by its name."""
-    crossing: dict[str, int] = {}
-    for name in dict.fromkeys(name for way, name in run.moved if leaves_core(way)):
-        tensor = result.workload.tensors[tensor_of(name)]
-        at = result.accelerator.memory(tensor.lives)
-        once = max(view.n_bytes for op in space.operators for used, view in op.uses if used == name)
-        n_bytes = directed_bytes.get(name, result.workload.times(space.operators[0].name) * once)
-        crossing[at] = crossing.get(at, 0) + n_bytes
-    cycles = {}
-    for at, n_bytes in crossing.items():
-        memory = result.accelerator.every_backing[at]
-        rate, channels = memory.channel_rate, memory.dram.channels
-        cycles[at] = -(-n_bytes * rate.n_cycles // (rate.n_bytes * channels))
-    return cycles

@@ -53,21 +53,16 @@ def _more_slots(node: Node, around: _SlotScope) -> Node:
     """Return a node whose tiles have more slots."""
     if isinstance(node, ProgramLoop | Operator):
         if isinstance(node, Operator):
-            around = replace(around, sums=_tiles_of_sums(node))
+            sums = {  # as many as in the shortest step of a reduction around them
+                name: min(_in_steps(node.body, name, ranks)[1], default=FREE_SLOTS)
+                for name, ranks in _going_back(node).items()
+            }
+            around = replace(around, sums=sums)
         tiles = tuple(around.add_slots(tile) for tile in node.tiles)
         slots = {**around.slots, **{tile.name: tile.slots for tile in tiles}}
         around = replace(around, slots=slots)
         return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
     return _with_slots(node, around.slots)
-
-
-def _tiles_of_sums(operator: Operator) -> dict[str, int]:
-    """Count the tiles of partial sums in the shortest step of a reduction around them, by name."""
-    found = {}
-    for name, ranks in _going_back(operator).items():
-        _, steps = _in_steps(operator.body, name, ranks)
-        found[name] = min(steps, default=FREE_SLOTS)
-    return found
 
 
 def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:

@@ -271,7 +271,6 @@ def check_sample(
     Raises:
         TooLargeToCheckError: the sample has too many MACs.
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-
     """
     memory = _SampledMemory(workload, mapping, program, seed)
     return run_check(workload, program, memory, memory.checks)

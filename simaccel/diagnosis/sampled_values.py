@@ -15,15 +15,7 @@ import numpy.typing as npt
 from simaccel.diagnosis.check import einsum_values, vector_values
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
-from simaccel.program.program import (
-    Compute,
-    Load,
-    Node,
-    ProgramLoop,
-    Sfu,
-    Tile,
-    UnitCommand,
-)
+from simaccel.program.program import Compute, Load, Node, ProgramLoop, Sfu, Tile, UnitCommand
 from simaccel.program.program import Operator as OperatorNode
 from simaccel.program.shared_tensors import Box
 from simaccel.workload import Einsum, Operand, Operator, Workload
@@ -117,11 +109,7 @@ class SampledGroups:
                     for a, b in zip(own, box, strict=True)
                 )
                 if all(span.start < span.stop for span in part):
-                    inside = tuple(
-                        slice(a.start - b.start, a.stop - b.start)
-                        for a, b in zip(part, box, strict=True)
-                    )
-                    values[inside] = self.compute(number, part)
+                    values[_part_of_box(part, box)] = self.compute(number, part)
         return values
 
     def compute(self, number: int, box: Box) -> Array:
@@ -131,16 +119,13 @@ class SampledGroups:
         """
         operator = self.operators[number]
         before, values = self.computed.get(number, (box, None))
-        if values is None or not _holds(before, box):
+        pairs = zip(before, box, strict=True)
+        if values is None or any(b.start < a.start or a.stop < b.stop for a, b in pairs):
             whole = operator.output.box(operator.ranks)
             before = tuple(map(_widen_span, before, box, whole))
             values = self._compute(number, before)
             self.computed[number] = before, values
-        return values[
-            tuple(
-                slice(a.start - b.start, a.stop - b.start) for a, b in zip(box, before, strict=True)
-            )
-        ]
+        return values[_part_of_box(box, before)]
 
     def _compute(self, number: int, box: Box) -> Array:
         """Return what an operator makes of a box, from what it reads for that."""
@@ -161,10 +146,7 @@ class SampledGroups:
             tensors[f"{at}"] = self.expected_values(operand.tensor, needed, number)
             inputs.append(replace(operand, tensor=f"{at}", start=()))
         small = replace(
-            operator,
-            ranks=sizes,
-            inputs=tuple(inputs),
-            output=replace(operator.output, start=()),
+            operator, ranks=sizes, inputs=tuple(inputs), output=replace(operator.output, start=())
         )
         made = (
             einsum_values(small, tensors)
@@ -174,10 +156,10 @@ class SampledGroups:
         return made.reshape(small.output.shape(sizes))[tuple(crop)]
 
 
-def _holds(outer: Box, inner: Box) -> bool:
-    """Return whether a box is inside of another."""
-    pairs = zip(outer, inner, strict=True)
-    return all(a.start <= b.start and b.stop <= a.stop for a, b in pairs)
+def _part_of_box(part: Box, box: Box) -> Box:
+    """Return a part of a box, counted from the start of the box."""
+    pairs = zip(part, box, strict=True)
+    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in pairs)
 
 
 def _widen_span(before: slice, span: slice, whole: slice) -> slice:

@@ -117,7 +117,6 @@ class Diagnosis:
 
         Raises:
             InputError: there is no such operator in this window.
-
         """
         if operator is None:
             return self.total
@@ -139,7 +138,6 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
 
     Raises:
         TraceError: the window is no part of the run.
-
     """
     end = trace.cycles if end is None else end
     whole = (start, end) == (0, trace.cycles)
@@ -152,23 +150,20 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
     order = [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
     parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
     operators = tuple(
-        _with_figures(part, by_name.get(part.name, {})) for part in parts if not _is_rest(part)
+        _with_figures(part, by_name.get(part.name, {}))
+        for part in parts
+        if part.name or any(set(causes) - {"idle"} for causes in part.engines.values())
     )
     total = _with_figures(_sum(parts, trace.engines, end - start), known)
     if not total.moved and total.cycles and trace.header.accelerator:
-        total = replace(total, moved=_moved_bytes(trace, start, end))
+        use = trace.bandwidth(bins=1, start=start, end=end)
+        moved: Counter[str] = Counter()
+        for channel, n_bytes in zip(use.channels, use.moved, strict=True):
+            moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
+        total = replace(total, moved={channel: {"": n_bytes} for channel, n_bytes in moved.items()})
         if len(operators) == 1:
             operators = (replace(operators[0], moved=total.moved),)
     return Diagnosis(start, end, total, operators)
-
-
-def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
-    """Return the bytes that each channel moved in a window, under tensor "" (unknown)."""
-    use = trace.bandwidth(bins=1, start=start, end=end)
-    moved: Counter[str] = Counter()
-    for channel, n_bytes in zip(use.channels, use.moved, strict=True):
-        moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
-    return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:
@@ -183,11 +178,6 @@ def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorD
     return OperatorDiagnosis(
         name, cycles, {engine: dict(counts) for engine, counts in causes.items()}, waits, core=core
     )
-
-
-def _is_rest(part: OperatorDiagnosis) -> bool:
-    """Return whether a part is the rest: cycles of engines that end before others."""
-    return not part.name and all(set(causes) <= {"idle"} for causes in part.engines.values())
 
 
 def _sum(

@@ -7,9 +7,11 @@ that share a resource in turns may come in another order, so a freed resource ca
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
@@ -24,9 +26,18 @@ from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
-from simaccel.run.limits import FreeArray, loading_cycles, without_loading
+from simaccel.run.limits import (
+    FreeArray,
+    RunLimit,
+    loading_cycles,
+    next_limit,
+    only_memory,
+    waits_of_unit,
+    without_loading,
+)
+from simaccel.run.run import RunResult
 from simaccel.study.store import cache, code_digest, result_key
-from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
+from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNFILLED, UNITS, Cause
 from simaccel.workload import VECTORS
 
 if TYPE_CHECKING:
@@ -34,21 +45,6 @@ if TYPE_CHECKING:
 
 FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
 """Units whose row says how they are freed."""
-RESOURCES = (
-    "dram_bandwidth",
-    "dram_latency",
-    "dram_banks",
-    "buffer_ports",
-    "noc",
-    CORE_NOC,
-    SFU,
-    ARRAY,
-    *FREED_UNITS,
-    LOADING,
-    "start",
-    "slots",
-)
-"""What can be freed."""
 CASES: tuple[tuple[str, ...], ...] = (
     ("dram_bandwidth",),
     ("dram_latency",),
@@ -66,6 +62,8 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("slots",),
 )
 """What is freed together: an array is fed by its NoC, which is often built to match it."""
+RESOURCES = tuple(dict.fromkeys(chain(*CASES)))
+"""What can be freed."""
 _PORTS: Final = ("buffer_ports",)
 _SLOTS: Final = "slots"
 _OTHER_WALKS: Final = {_SLOTS, "start"}
@@ -154,8 +152,7 @@ def remembered_what_if(
     ``trace``: of this program; if this version wrote it, its run needn't be repeated.
     """
     works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
-    own = works <= VECTORS.own.keys()
-    if not own:
+    if not works <= VECTORS.own.keys():
         return what_if(accelerator, program, progress=progress)
     base = None if trace is None else _run_of_trace(trace)
     store, key = cache(), result_key("what-if", accelerator, program=program_text(program))
@@ -273,16 +270,12 @@ def _free_array(one: Accelerator) -> Accelerator:
 
 
 def _unit_fields(name: str) -> dict[str, object]:
-    """Return the fields that free a unit, from the table of units."""
     section, fields = UNITS[name].frees or ("", {})
     return {f"{section}.{field}": value for field, value in fields.items()}
 
 
 _FIELDS: Final[Mapping[str, Mapping[str, object]]] = {
-    "buffer_ports": {
-        "buffer.read_bytes_per_second": None,
-        "buffer.write_bytes_per_second": None,
-    },
+    "buffer_ports": {"buffer.read_bytes_per_second": None, "buffer.write_bytes_per_second": None},
     "noc": {"noc.distribution.topology": "unlimited", "noc.collection.topology": "unlimited"},
     "sfu_latency": {"sfu.latency_cycles": 0},
     "start": {"compiler.kernel_start_cycles": 0},
@@ -321,3 +314,67 @@ class FreeSfu(SfuSpec):
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:  # noqa: ARG002
         """Return 0: no cycles for any work."""
         return elements * 0
+
+
+_WORTH_A_WAIT: Final = 0.1
+WORTH_A_CHANGE: Final = 1.02
+"""The least speedup that is worth naming."""
+_SFU_LATENCY: Final = "sfu_latency"
+_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in (*RESOURCES, _SFU_LATENCY)},
+    UNFILLED: (ARRAY,),
+    "buffer_port": ("buffer_ports",),
+    "dram_queue": ("dram_latency",),
+}
+"""What is freed to see what a limit costs."""
+
+
+def speedup_without(result: RunResult, limit: str) -> float | None:
+    """Return the speedup of a program if the limit of this name is removed; None if it can't be.
+
+    The program is unchanged, so no change of that resource alone gains more.
+    """
+    case = _CASES.get(limit)
+    if case is None or not takes_time(result.accelerator, case):
+        return None
+    freed = free(result.accelerator, result.program, case)
+    run = Machine(*freed, accounts=False).run()
+    return result.run.cycles / run.cycles if run.cycles else None
+
+
+@dataclass(frozen=True)
+class LimitSpeedups:
+    """Speedups of a program without its limits, each by a run of its own; None where not run.
+
+    ``wait``: the resource that is waited for, if freeing it gains more than freeing the limit.
+    """
+
+    without_limit: float | None
+    without_wait: float | None
+    wait: RunLimit | None
+    without_sfu_latency: float | None
+    next_limit: RunLimit
+
+
+def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
+    """Return the speedups without a limit, without the longest wait, and without SFU latency."""
+    gain, wait = speedup_without(result, limit.name), longest_wait(result, limit)
+    other = None if wait is None or gain is None else speedup_without(result, wait.name)
+    if other is None or gain is None or other < gain * WORTH_A_CHANGE:
+        wait, other = None, None
+    quick = None
+    if limit.name == SFU and result.accelerator.sfu.latency_cycles and gain and gain > 1:
+        quick = speedup_without(result, _SFU_LATENCY)
+    return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
+
+
+def longest_wait(result: RunResult, limit: RunLimit) -> RunLimit | None:
+    """Return the resource that the computing unit waits for longest, if it isn't the limit.
+
+    None where that can't be freed, or is less than a tenth of the cycles.
+    """
+    waits = Counter({cause: n for cause, n in waits_of_unit(result.run).items() if cause in _CASES})
+    for cause, n in waits.most_common(1):
+        if _CASES[cause] != _CASES.get(limit.name) and n >= _WORTH_A_WAIT * result.run.cycles:
+            return RunLimit(cause, n / result.run.cycles, only_memory(result.accelerator))
+    return None

@@ -85,7 +85,6 @@ class FileAccount:
 
         Raises:
             InputError: more than `MOST_LEFT_OUT` of all MACs, or uncountable work, is left out.
-
         """
         share = self.share_left_out() if self.entries else 0
         if self.allowed or (share is not None and share <= MOST_LEFT_OUT):

@@ -54,7 +54,6 @@ class Catalogue(Mapping[str, PublishedT]):
 
         Raises:
             InputError: there is none; the message suggests one, or lists them.
-
         """
         key = str(name) if name in self.names else str(name).lower()
         if key in self.names:

@@ -98,7 +98,6 @@ def read_text(path: Path, kind: str, encoding: str = "utf-8") -> str:
 
     Raises:
         InputError: as ``read_bytes``, or it is no text.
-
     """
     try:
         return read_bytes(path, kind, MAX_BYTES).decode(encoding)
@@ -112,7 +111,6 @@ def read_bytes(path: Path, kind: str, most: int) -> bytes:
     Raises:
         InputError: there is no such file, it is no regular file (reading a FIFO or a device may
             never end), or it is too large.
-
     """
     file = str(path)
     try:
@@ -142,7 +140,6 @@ def compose(text: str) -> tuple[yaml.Node | None, Any]:
         yaml.YAMLError: it is no YAML.
         DocumentError: it has too many values, directly or by aliases, or is nested too deeply.
         ValueError: a value that Python can't hold.
-
     """
     _require_small(text)
     loader = _YamlLoader(text)
@@ -164,7 +161,6 @@ def parse_document(text: str) -> Any:  # noqa: ANN401 - plain data of any form
 
     Raises:
         ValueError: it is no YAML, or refused by ``compose``.
-
     """
     try:
         return compose(text)[1]
@@ -233,7 +229,6 @@ def refuse_others(document: Mapping[Any, Any], own: str, file: str, expected: st
 
     Raises:
         InputError: ``expected``, and what the document looks like instead.
-
     """
     for field, kind in _KINDS.items():
         if field in document and own not in document:

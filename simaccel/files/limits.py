@@ -44,7 +44,6 @@ def require_at_most(file: str, field: str, count: int, most: int, of: str) -> No
 
     Raises:
         InputError: the count is larger.
-
     """
     if count > most:
         raise InputError([Fault(file, field, count, f"at most {most} {of}")])

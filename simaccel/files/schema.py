@@ -39,7 +39,6 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
 
     Raises:
         InputError: the file cannot be read, is not YAML, or is not a mapping.
-
     """
     file = str(path)
     text = read_text(path, "YAML")

@@ -42,7 +42,6 @@ def require_target(
     Raises:
         InputError: it is no regular file or one of the inputs, its folder is missing or can't be
             written, its name is too long, or it exists and ``force`` is not given.
-
     """
     if path == STDOUT and not text:
         raise _refuse_target(
@@ -54,7 +53,11 @@ def require_target(
         raise _refuse_target(path, "output", str(path), "the path of a file")
     try:
         exists = _require_regular(Path(path))
-        _require_folder(path)
+        folder, named = real_path(path).parent, str(Path(path).parent)
+        if not folder.is_dir():
+            raise _refuse_target(path, "output folder", named, "an existing folder")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise _refuse_target(path, "output folder", named, "a writable folder")
         _require_no_input(path, inputs)
     except (OSError, ValueError) as error:
         raise write_fault(path, error) from None
@@ -68,7 +71,6 @@ def require_distinct(targets: Iterable[tuple[str, str | Path | None]]) -> None:
 
     Raises:
         InputError: the message names the later option.
-
     """
     first: dict[Path | str, str] = {}
     for option, path in targets:
@@ -86,7 +88,6 @@ def require_parquet(option: str, otherwise: str) -> None:
 
     Raises:
         InputError: pyarrow is not installed; the message says how to install it.
-
     """
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - optional
@@ -169,7 +170,6 @@ def writing(
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
-
     """
     inputs = tuple(inputs)
     require_target(path, force=force, inputs=inputs)
@@ -197,7 +197,6 @@ def writing_text(
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
-
     """
     if path == STDOUT:
         yield sys.stdout
@@ -220,14 +219,6 @@ def _require_regular(path: Path) -> bool:
     if kinds or not stat.S_ISREG(mode):
         raise _refuse_target(path, "output", [*kinds, "no file"][0], "the path of a file")
     return True
-
-
-def _require_folder(path: str | Path) -> None:
-    folder, named = real_path(path).parent, str(Path(path).parent)
-    if not folder.is_dir():
-        raise _refuse_target(path, "output folder", named, "an existing folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _refuse_target(path, "output folder", named, "a writable folder")
 
 
 def _require_no_input(path: str | Path, inputs: Iterable[str | Path]) -> None:

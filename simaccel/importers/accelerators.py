@@ -33,7 +33,6 @@ def load_accelerator(
 
     Raises:
         InputError: all faults of the file and the overrides together.
-
     """
     path = accelerator_path(str(name_or_path))
     raw, faults, account = _read_document(path, {field for field, *_ in each_setting(overrides)})
@@ -83,7 +82,6 @@ def accelerator_path(name: str) -> Path:
     Raises:
         InputError: it is no path, and neither simaccel nor a plug-in has one of this name.
         PluginError: the plug-in that has it is broken.
-
     """
     is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
     if is_file or "/" in name or os.sep in name or sniff_kind(Path(name)):

@@ -100,6 +100,11 @@ _WEIGHTS: Final = re.compile(
 """GGUF, TFLite, HDF5, archives as of PyTorch, pickles, safetensors (a length, then JSON)."""
 
 
+def accelerator_name(path: Path) -> str:
+    """Return a file's name without its ending as the name of an accelerator."""
+    return "".join(one if one.isalnum() or one in "_.-" else "_" for one in path.stem)
+
+
 def sniff_kind(path: Path) -> FileKind | None:
     """Return the kind of a file by its content; None if it is unreadable or of no known kind."""
     data = b""

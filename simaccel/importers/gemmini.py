@@ -89,7 +89,6 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
 
     Raises:
         InputError: all words that can't be read, by level.
-
     """
     blocks = [block.split() for block in text.split(" - ")]
     names = [block[0] if block else "" for block in blocks]
@@ -101,7 +100,8 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
     for name, *words in blocks:
         before: dict[tuple[str, bool], MappingFactor] = {}
         for word in words:
-            factor = _factor(word)
+            match = _FACTOR.fullmatch(word)
+            factor = MappingFactor(match[1], int(match[2]), bool(match[3])) if match else None
             faults += [
                 Fault(source, name, word, allowed) for allowed in _wrong(name, factor, before)
             ]
@@ -122,7 +122,6 @@ def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = F
 
     Raises:
         InputError: the workload is no such convolution, or has other sizes.
-
     """
     operator = _convolution(workload, nest)
     tensors = [operand.tensor for operand in (*operator.inputs, operator.output)]
@@ -158,11 +157,6 @@ def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, comman
 
 def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:
     return [factor for factor in factors if factor.pieces > 1 and not factor.spatial]
-
-
-def _factor(word: str) -> MappingFactor | None:
-    found = _FACTOR.fullmatch(word)
-    return None if found is None else MappingFactor(found[1], int(found[2]), bool(found[3]))
 
 
 def _wrong(

@@ -40,7 +40,6 @@ def load_workload(
     Raises:
         InputError: all faults of the file or of the sizes, or an unknown name.
         PluginError: the plug-in that has the name is broken.
-
     """
     name = str(name_or_path)
     kind = kind_of_file(name)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.own_estimate import TOTAL
-from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
+from simaccel.diagnosis.what_if import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes

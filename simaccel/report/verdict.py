@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from simaccel.diagnosis.speedups import WORTH_A_CHANGE
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis
 from simaccel.diagnosis.verdict import (
     BOUND,
@@ -18,6 +17,7 @@ from simaccel.diagnosis.verdict import (
     use_of,
     worst_causes,
 )
+from simaccel.diagnosis.what_if import WORTH_A_CHANGE
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
 from simaccel.report.units import bytes_text, rate_text, short_share_text

@@ -56,7 +56,6 @@ def needed_bandwidth(
 
     Raises:
         SimaccelError: the dataflow doesn't take the workload, or nothing fits.
-
     """
     width = max(2, *(-(-tensor.bits // BYTE) for tensor in workload.tensors.values()))
     widest = min(LARGEST, _WIDEST * width * accelerator.pes * accelerator.clock_hz)

@@ -15,7 +15,7 @@ from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_demands, shortage_text
 from simaccel.schedulers import Options
 from simaccel.study.chip_share import chip_share
-from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
+from simaccel.study.pipeline_plan import plan_pipeline
 from simaccel.study.points import base_point
 from simaccel.workload import Workload
 
@@ -28,7 +28,6 @@ def require_room(
     Raises:
         MemoryOverflowError: it doesn't; the message names the parts and what would hold them.
         InputError: chips that can't share the workload by these degrees.
-
     """
     if all(demand.fits for demand in memory_demands(workload, accelerator)):
         return
@@ -100,14 +99,12 @@ def _holding_stages(
             stages = pod.count // size
             point = base_point(workload, accelerator)
             plan = plan_pipeline(replace(point, stages=stages, options=free))
-            if all(_holds_stage(stage.workload, plan) for stage in plan.stages):
+            if all(
+                all(
+                    demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
+                    <= (demand.capacity_bytes or demand.needed_bytes)
+                    for demand in _demands_of_chip(stage.workload, plan.group, plan.options)
+                )
+                for stage in plan.stages
+            ):
                 yield stages
-
-
-def _holds_stage(workload: Workload, plan: PipelinePlan) -> bool:
-    """Return whether the chips of a stage hold its weights and the caches of all micro-batches."""
-    return all(
-        demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
-        <= (demand.capacity_bytes or demand.needed_bytes)
-        for demand in _demands_of_chip(workload, plan.group, plan.options)
-    )

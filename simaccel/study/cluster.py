@@ -93,22 +93,16 @@ def _read_outcomes(future: Future[Any], count: int) -> list[Outcome]:
     return outcomes
 
 
-def _silence() -> None:
-    """Silence Dask's loggers, which have levels of their own; errors say what went wrong."""
-    for name in [*logging.root.manager.loggerDict, *_LOGS]:
-        if name.partition(".")[0] in _LOGS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
 @contextmanager
 def connect_cluster(address: str) -> Iterator[DaskProcesses]:
     """Return the processes of a running Dask scheduler.
 
     Raises:
         InputError: no scheduler answers at the address, or it has no processes.
-
     """
-    _silence()
+    for name in [*logging.root.manager.loggerDict, *_LOGS]:  # each has a level of its own
+        if name.partition(".")[0] in _LOGS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     allowed = "the address of a Dask scheduler that answers, as in tcp://127.0.0.1:8786"
     try:
         asyncio.run(asyncio.wait_for(_greet(address), _ANSWER_SECONDS))
@@ -132,7 +126,6 @@ async def _greet(address: str) -> None:
 
     Raises:
         Exception: no scheduler of Dask, which may be an error of any kind.
-
     """
     async with rpc(address, timeout=_ANSWER_SECONDS) as there:
         if "workers" not in await there.identity():

@@ -56,7 +56,6 @@ class DirectedSpace:
 
         Raises:
             InputError: tensors of the layer differ.
-
         """
         bits = {tensor.bits for tensor in self.workload.tensors.values()}
         if len(bits) > 1 or min(bits) % BYTE:
@@ -121,7 +120,6 @@ def sweep_directed(
     Raises:
         NoDesignError: no design is within the limits, or has PEs enough for a cluster.
         InputError: the accelerator hasn't what is swept.
-
     """
     started = time.perf_counter()
     described = space.directed
@@ -147,7 +145,6 @@ def on_the_machine(space: DirectedSpace, design: Design) -> int:
 
     Raises:
         SimaccelError: no tree says the dataflow, or the accelerator hasn't such an array or NoC.
-
     """
     link = design.bandwidth * space.element_bytes
     values = {

@@ -92,7 +92,6 @@ def simulate(
     Raises:
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
         ConservationError: the run would do something else than the workload.
-
     """
     started, losses = time.perf_counter(), list[ObjectiveLosses]()
     given_up: dict[str, Any] = {}
@@ -259,11 +258,8 @@ def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     bound = bound_json(predicted, run)
     if predicted.overlaps:
         terms = row_terms(row)
-        bound["bound"] = {
-            "cycles": sum(terms.values()),
-            "terms": terms,
-            "by": predicted.bound_by,
-        }
+        cycles = sum(terms.values())
+        bound["bound"] = {"cycles": cycles, "terms": terms, "by": predicted.bound_by}
     return {
         "name": run.name,
         "cycles": run.cycles,

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Final
 
 from simaccel.errors import SimaccelError
+from simaccel.study.figure_table import FigureLimit
 from simaccel.study.figures import frontier, objective_of, static_figures
 from simaccel.study.forecast import forecasts
-from simaccel.study.limits import FigureLimit
 from simaccel.study.parallel import Watch
 from simaccel.study.points import Figures, Point, StudyRow
 from simaccel.study.runs import key_of, row_of, run_points

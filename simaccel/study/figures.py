@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -53,7 +53,8 @@ def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     weights = [load.weight for load in design.loads]
 
     def sum_figure(name: str) -> float:
-        return _sum((w * record[name] for w, record in zip(weights, records, strict=True)))
+        total = sum(w * record[name] for w, record in zip(weights, records, strict=True))
+        return int(total) if total == int(total) else total  # a sum of integers is an integer
 
     energy: dict[str, float] = {}
     for weight, record in zip(weights, records, strict=True):
@@ -126,12 +127,6 @@ def limit_of(records: Sequence[Record]) -> str:
     """Return the limit of a design's longest run, by its name in `LIMITS`."""
     longest: Record = max(records, key=lambda record: int(record["cycles"]))
     return str(longest["limit"])
-
-
-def _sum(numbers: Iterable[float]) -> float:
-    """Return the sum; a sum of integers is an integer."""
-    total = sum(numbers)
-    return int(total) if total == int(total) else total
 
 
 def static_figures(accelerator: Accelerator) -> Figures:

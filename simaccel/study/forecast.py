@@ -78,7 +78,6 @@ def forecast(
 
     Raises:
         SimaccelError: as of ``make_mapping``, as far as that is known before the search.
-
     """
     if isinstance(dataflow, Mapping):
         return SearchForecast(operators=len(workload.operators))
@@ -100,7 +99,6 @@ def forecasts(point: Point) -> list[tuple[str, SearchForecast]]:
 
     Raises:
         SimaccelError: as of ``forecast`` and ``plan_pipeline``.
-
     """
     if point.stages is None:
         return [("", forecast(point.workload, point.accelerator, point.dataflow, point.options))]
@@ -133,22 +131,13 @@ def _of_trees(
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
         piece = tuple(id(candidates.known) for candidates in each)
         if pieces.setdefault(piece, kind) == "product":
-            _require_trees(search, workload, names[0])
+            name = names[0]  # a product without trees is refused; others aren't counted here
+            group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+            space = space_of(workload, group)
+            search.einsum_trees(space, space.bound_operator(name), search.accelerator, kept=())
     factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
     seconds = factor * sum(n * SECONDS[kind] for kind, n in Counter(pieces.values()).items())
     return replace(plain, distinct=len(pieces), seconds=seconds)
-
-
-def _require_trees(search: TreeSearch, workload: Workload, name: str) -> None:
-    """Refuse a product that has no trees; its candidates are not counted, as a search does.
-
-    Raises:
-        NotMappableError: says why.
-
-    """
-    group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
-    space = space_of(workload, group)
-    search.einsum_trees(space, space.bound_operator(name), search.accelerator, kept=())
 
 
 def _kind(workload: Workload, name: str) -> str:

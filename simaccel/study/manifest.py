@@ -27,7 +27,6 @@ def store_in(folder: str | Path | None, kind: str = RUNS) -> ResultStore:
 
     Raises:
         InputError: the folder contains other files, or it can't be made.
-
     """
     if folder is None:
         return ResultStore()
@@ -40,7 +39,6 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
 
     Raises:
         InputError: the folder can't be written.
-
     """
     if store.folder is None:
         return

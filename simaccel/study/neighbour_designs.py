@@ -14,15 +14,15 @@ from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.schedulers import Options, settle_options
-from simaccel.study.points import Axis, Point, Setting, StudyRow, base_point
+from simaccel.study.points import Axis, Setting, StudyRow, base_point
 from simaccel.study.runs import run_point
 from simaccel.study.space import DesignBuilder, with_mapping
 from simaccel.workload import Workload
 
 _TWICE: Final = 2
-_OF_CHANNELS: Final = (
-    *("channels", "bandwidth_bytes_per_second", "in_flight_bytes", "requests_in_flight"),
-)
+_OF_CHANNELS: Final = [
+    *("channels", "bandwidth_bytes_per_second", "in_flight_bytes", "requests_in_flight")
+]
 DESIGN: Final = Axis("design", "design", "design", named=True)
 _HOLDING: Final = Axis("design", "design", "design", "mapping", named=True)
 """Axis of designs that differ in the array's stationarity."""
@@ -37,11 +37,8 @@ def neighbour_designs(
     are modelled, half or twice the rows of the array with as many PEs, and the other stationarities
     if one is fixed.
     """
-    capacity, rows, cols = (
-        accelerator.buffer.capacity_bytes,
-        accelerator.array.rows,
-        accelerator.array.cols,
-    )
+    capacity = accelerator.buffer.capacity_bytes
+    rows, cols = accelerator.array.rows, accelerator.array.cols
     buffers = {} if capacity is None else {"buffer.capacity_bytes": _TWICE * capacity}
     shapes = ((rows // _TWICE, cols * _TWICE), (rows * _TWICE, cols // _TWICE))
     return (
@@ -100,15 +97,13 @@ def run_designs(
     rows = []
     for at, design in enumerate(designs):
         watch(at / len(designs), f"{at + 1} of {len(designs)}: {design.text}")
-        rows.append(_run(replace(base, settings=(design,))))
+        point = replace(base, settings=(design,))
+        try:
+            sized = DesignBuilder().sized_point(point, "design")
+            row = run_point(with_mapping(sized).place_workloads())
+            rows.append(replace(row, problem=row.problem.partition("\n")[0]))
+        except InputError as error:
+            problem = error.faults[0].allowed
+            rows.append(replace(point.row, problem=problem, exit_code=error.exit_code))
         on_row(rows[-1])
     return rows
-
-
-def _run(point: Point) -> StudyRow:
-    builder = DesignBuilder()
-    try:
-        row = run_point(with_mapping(builder.sized_point(point, "design")).place_workloads())
-    except InputError as error:
-        return replace(point.row, problem=error.faults[0].allowed, exit_code=error.exit_code)
-    return replace(row, problem=row.problem.partition("\n")[0])

@@ -111,7 +111,6 @@ class _Processes(TaskWorkers):
 
         Raises:
             ClusterError: it can't be started.
-
         """
         import multiprocessing  # noqa: PLC0415 - as above
         from multiprocessing import resource_tracker  # noqa: PLC0415
@@ -185,7 +184,6 @@ def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]
 
     Raises:
         InputError: no scheduler answers at the address, or it has no processes.
-
     """
     if address is not None:
         # Dask takes half a second to load

@@ -44,7 +44,6 @@ class Parameter:
 
         Raises:
             ValueError: with what is allowed.
-
         """
         parts = text.split("x") if self.apart else [text]
         if len(parts) not in {1, len(self.fields)}:
@@ -71,7 +70,6 @@ def whole_number(text: str, *, least: int, most: int) -> int:
 
     Raises:
         ValueError: with what is allowed.
-
     """
     if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) and least <= int(text) <= most:
         return int(text)
@@ -147,7 +145,6 @@ PARAMETERS: Final = {parameter.axis.name: parameter for parameter in _ALL}
 
 
 def _scalar(text: str) -> Value:
-    """Read a number or a word."""
     try:
         value = parse_document(text)
     except ValueError:
@@ -229,7 +226,6 @@ def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
 
     Raises:
         ValueError: with what is allowed.
-
     """
     value = read(text)
     allowed = refusal(Accelerator, name, value)

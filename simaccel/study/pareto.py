@@ -48,7 +48,6 @@ def pareto(
     Raises:
         NothingFitsError: no mapping fits the buffer.
         SimaccelError: as of ``make_mapping``.
-
     """
     options = settle_options(options, accelerator)
     for figure in (figures.x, figures.y):

@@ -30,7 +30,6 @@ def gather_placed(
 
     Raises:
         InputError: the faults of all inputs together.
-
     """
     read, there, *rest = gather(workload, accelerator, *others)
     return [read if there is None else place_on(read, there), there, *rest]
@@ -82,10 +81,7 @@ def compile_for(
 
 
 def _compile(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str | Mapping,
-    options: Options | None,
+    workload: Workload, accelerator: Accelerator, dataflow: str | Mapping, options: Options | None
 ) -> Workload:
     """Return a workload as the accelerator's compiler sees it, if its kernels are asked for."""
     name = dataflow if isinstance(dataflow, str) else dataflow.dataflow
@@ -98,10 +94,7 @@ def _compile(
 
 
 def _pod_of(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str | Mapping,
-    options: Options | None,
+    workload: Workload, accelerator: Accelerator, dataflow: str | Mapping, options: Options | None
 ) -> Pod | None:
     """Return what each chip does; None of what isn't legal, which is refused later."""
     from simaccel.mapping.chips.sharding import pod_of  # noqa: PLC0415 - errors load little

@@ -62,7 +62,6 @@ def record(
     Raises:
         SimaccelError: as for ``simulate``.
         InputError: the file exists and ``force`` is not given, or it can't be written.
-
     """
     if isinstance(dataflow, Mapping):
         workload = compile_for(workload, accelerator, dataflow)

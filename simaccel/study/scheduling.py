@@ -42,7 +42,6 @@ def schedule_workload(
 
     Raises:
         SimaccelError: as of ``make_mapping``.
-
     """
     options = options or Options()
     workload = compile_for(workload, accelerator, dataflow, options)
@@ -139,7 +138,11 @@ def recall(
     def read(document: dict[str, Any]) -> RememberedMapping:
         mapping = parse_mapping(document["mapping"], "a remembered mapping")
         require_same(workload, mapping)
-        accounts = [_account(account) for account in document["searches"]]
+        accounts = [
+            SearchAccount(**{**account, "operators": tuple(account["operators"]), "curve": curve})
+            for account in document["searches"]
+            for curve in [tuple((int(at), float(value)) for at, value in account["curve"])]
+        ]
         losses = [ObjectiveLosses(**loss) for loss in document["gave"]]
         return RememberedMapping(mapping, accounts, losses)
 
@@ -162,9 +165,3 @@ def _store_of(workload: Workload, dataflow: str, options: Options) -> ResultStor
     if store.folder is None or options.effort.budget_seconds is not None or not ours:
         return None
     return store if all(kind in VECTORS.own for kind in kinds) else None
-
-
-def _account(found: dict[str, Any]) -> SearchAccount:
-    operators = tuple(found["operators"])
-    curve = tuple((int(at), float(value)) for at, value in found["curve"])
-    return SearchAccount(**{**found, "operators": operators, "curve": curve})

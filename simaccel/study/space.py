@@ -49,7 +49,6 @@ def description_of(name: str) -> str:
 
     Raises:
         InputError: the file can't be read.
-
     """
     return read_text(Path(name), "workload") if is_described(name) else ""
 
@@ -84,7 +83,6 @@ class DesignSpace:
 
         Raises:
             InputError: as of ``require_energies`` of an accelerator.
-
         """
         fields = [field for axis in self.axes for one in axis for field in one.fields]
         if not any(field.startswith("energy.") for field in fields):
@@ -216,7 +214,6 @@ class DesignBuilder:
         Raises:
             InputError: no accelerator can have these values, a workload has no such parameter, or
                 the degrees of parallelism are not those of the chips.
-
         """
         made = with_mapping(self.sized_point(base, source))
         require_degrees(made)
@@ -227,7 +224,6 @@ class DesignBuilder:
 
         Raises:
             InputError: no accelerator can have these values, or a workload has no such parameter.
-
         """
         hardware = self._make(with_values, base.accelerator, base.fields("accelerator"), source)
         sizes = base.fields("workload")
@@ -280,7 +276,6 @@ def _resize_workload(workload: Workload, values: Mapping[str, Value], source: st
 
     Raises:
         InputError: it has none of these parameters, or not with this value.
-
     """
     from simaccel.workload import parse_workload  # noqa: PLC0415 - reading a space does without
 
@@ -305,7 +300,6 @@ def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -
 
     Raises:
         InputError: names each of them.
-
     """
     faults = []
     for axis in axes:
@@ -325,7 +319,6 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
 
     Raises:
         InputError: names each such workload, or what is wrong with its description.
-
     """
     if DIRECTIVES not in dataflows:
         return
@@ -349,7 +342,6 @@ def require_degrees(point: Point) -> None:
 
     Raises:
         InputError: the degree, and what chips, layers or batch allow.
-
     """
     degrees, micro_batches = [getattr(point.options, name) for name in DEGREES], point.micro_batches
     if point.stages is None and micro_batches is not None:

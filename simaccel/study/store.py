@@ -61,7 +61,8 @@ class ResultStore:
         if key in self._known or self.folder is None or not self._path(key).exists():
             return self._known.get(key)
         document = read_json(self._path(key))
-        if not _is_entry(document, key):
+        entry = {"key": key, "found": document.get("found")} if isinstance(document, dict) else {}
+        if document != {**entry, "sha256": digest(_text(entry))}:
             self.damaged.append(self._path(key).relative_to(self.folder.parent).as_posix())
             return None
         self.reused += 1
@@ -73,7 +74,6 @@ class ResultStore:
 
         Raises:
             InputError: the file can't be written.
-
         """
         entry = {"key": key, "found": json.loads(_text(found))}
         self._known[key] = entry["found"]
@@ -171,7 +171,6 @@ def write_json(path: Path, document: object) -> None:
 
     Raises:
         InputError: the file can't be written.
-
     """
     partial = partial_path(path)
     try:
@@ -183,14 +182,6 @@ def write_json(path: Path, document: object) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def _is_entry(document: object, key: str) -> bool:
-    if not isinstance(document, dict) or document.keys() != {"key", "found", "sha256"}:
-        return False
-    sha256 = document["sha256"]
-    entry = {"key": key, "found": document["found"]}
-    return bool(document["key"] == key and sha256 == digest(_text(entry)))
 
 
 def _text(value: object) -> str:

@@ -53,7 +53,6 @@ class TaskWorkers(ABC):
 
         Raises:
             WorkerDiedError: a process died.
-
         """
         early: dict[int, Result] = {}
         after = 0

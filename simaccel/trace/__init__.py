@@ -8,10 +8,9 @@ if TYPE_CHECKING:
     from simaccel.trace.events import Event
     from simaccel.trace.forest import RepeatedSegment
     from simaccel.trace.guard import TraceError
-    from simaccel.trace.questions import Stall
+    from simaccel.trace.questions import BandwidthSeries, OccupancySeries, Stall, UtilisationSeries
     from simaccel.trace.reader import TraceReader
     from simaccel.trace.schema import SCHEMA_VERSION, CommandSite, TraceHeader
-    from simaccel.trace.series import BandwidthSeries, OccupancySeries, UtilisationSeries
     from simaccel.trace.sites import program_sites
     from simaccel.trace.writer import TraceWriter
 

@@ -115,7 +115,6 @@ def frame(by_name: Columns) -> Any:  # noqa: ANN401 - pandas is optional
 
     Raises:
         ImportError: pandas is not installed.
-
     """
     import pandas as pd  # noqa: PLC0415 - optional
 

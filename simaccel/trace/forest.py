@@ -30,7 +30,6 @@ def nest(stored: Sequence[Sequence[int]], rows: EventColumns, cycles: int) -> li
 
     Raises:
         TraceError: a segment lies outside the run or crosses another one.
-
     """
     forest: list[RowSegment] = []
     for first, end, period, repeats in stored:
@@ -63,27 +62,16 @@ class RepeatedSegment:
 
 def stretches(forest: Sequence[RowSegment], rows: EventColumns) -> list[RepeatedSegment]:
     """Return the segments in time, in order of their first cycles."""
-    return [
-        RepeatedSegment(
-            start,
-            start + segment.period_cycles * (segment.repeats + 1),
-            segment.period_cycles,
-            segment.repeats,
-            tuple(stretches(segment.inner, rows)),
-        )
-        for segment in forest
-        for start in [_first_start(segment, rows)]
-    ]
-
-
-def _first_start(segment: RowSegment, rows: EventColumns) -> int:
-    """Find the first cycle of a segment: the least start of its first rows."""
-    found = []
-    for lane in range(rows.index.rows.shape[1]):
-        leaf = next(_leaves(rows, lane, segment.first_row, segment.end_row), None)
-        if leaf is not None:
-            found.append(leaf.start)
-    return min(found)
+    in_time = []
+    for segment in forest:
+        lanes = range(rows.index.rows.shape[1])
+        firsts = (next(_leaves(rows, n, segment.first_row, segment.end_row), None) for n in lanes)
+        start = min(leaf.start for leaf in firsts if leaf is not None)
+        period, repeats = segment.period_cycles, segment.repeats
+        inside = tuple(stretches(segment.inner, rows))
+        end = start + period * (repeats + 1)
+        in_time.append(RepeatedSegment(start, end, period, repeats, inside))
+    return in_time
 
 
 def make_track(
@@ -93,7 +81,6 @@ def make_track(
 
     Raises:
         TraceError: a segment repeats beyond the end of the run.
-
     """
 
     def chain(first: int, end: int, segments: Sequence[RowSegment]) -> ChainTrack:

@@ -57,23 +57,16 @@ def no_trace(path: Path) -> TraceError:
     return TraceError(path, "is an HDF5 file but no trace", "a trace file")
 
 
-def _no_file(path: Path) -> str:
-    """Return the reason why a path is no regular file."""
-    if path.is_dir():
-        return "is a folder"
-    return "is no regular file" if path.exists() else "no such file"
-
-
 def read_superblock(path: Path) -> bytes:
     """Read the superblock of a regular file and verify it; a FIFO, which could block, isn't opened.
 
     Raises:
         TraceError: there is no such file, or it is no HDF5 file, no trace, truncated or changed.
         OSError: it can't be read.
-
     """
     if not path.is_file():
-        raise TraceError(path, _no_file(path), "a trace file")
+        reason = "is no regular file" if path.exists() else "no such file"
+        raise TraceError(path, "is a folder" if path.is_dir() else reason, "a trace file")
     with path.open("rb") as stream:
         block = stream.read(SUPERBLOCK_BYTES)
     if block[: len(SIGNATURE)] != SIGNATURE:
@@ -95,7 +88,6 @@ def truncate(path: Path) -> None:
 
     Raises:
         OSError: the file can't be written.
-
     """
     with path.open("rb") as stream:
         block = stream.read(SUPERBLOCK_BYTES)
@@ -109,7 +101,6 @@ def reserve(path: Path, start: int, n_bytes: int) -> None:
 
     Raises:
         OSError: there is no space, or the file would be larger than it may be.
-
     """
     if not hasattr(os, "posix_fallocate"):
         return

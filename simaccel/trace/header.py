@@ -16,11 +16,7 @@ from simaccel.files.documents import parse_document
 from simaccel.files.schema import faults_of
 from simaccel.files.targets import PARTIAL
 from simaccel.hardware import Accelerator
-from simaccel.trace.guard import (
-    TraceError,
-    damaged_error,
-    read_superblock,
-)
+from simaccel.trace.guard import TraceError, damaged_error, read_superblock
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
 from simaccel.trace.store import File, Parts
 
@@ -36,7 +32,6 @@ def open_file(path: Path) -> Iterator[File]:
 
     Raises:
         TraceError: it is no HDF5 file, or it is truncated.
-
     """
     read_superblock(path)
     partial = path.suffix == PARTIAL
@@ -78,7 +73,6 @@ class RunRecord:
 
         Raises:
             TraceError: the header lacks it or it is damaged; so for all methods here.
-
         """
         with self._parsing("accelerator"):
             raw = dict(parse_document(self.header.accelerator))
@@ -96,18 +90,14 @@ class RunRecord:
 
         with self._parsing("workload"):
             workload = parse_workload(parse_document(self.header.workload), str(self.path))
-        wanted = self._fingerprint()
-        with self._parsing("workload"):
-            if wanted not in ("", workload.fingerprint):
-                raise ValueError(f"its fingerprint is {workload.fingerprint}, not {wanted}")
+        if self.header.mapping:
+            with self._parsing("mapping"):
+                mapping = dict(parse_document(self.header.mapping))
+                wanted = str(mapping["workload"]["fingerprint"])
+            with self._parsing("workload"):
+                if wanted not in ("", workload.fingerprint):
+                    raise ValueError(f"its fingerprint is {workload.fingerprint}, not {wanted}")
         return workload
-
-    def _fingerprint(self) -> str:
-        """Return the fingerprint of the mapping's workload; empty without a mapping."""
-        if not self.header.mapping:
-            return ""
-        with self._parsing("mapping"):
-            return str(dict(parse_document(self.header.mapping))["workload"]["fingerprint"])
 
     def mapping(self) -> Mapping:
         """Parse the mapping of the run."""
@@ -176,14 +166,10 @@ class _PartFigures(BaseModel):
 
 
 class _OperatorFigures(_PartFigures):
-    """Figures of an operator."""
-
     name: str
 
 
 class _Figures(_PartFigures):
-    """Figures of a run, and of its operators."""
-
     workload: str | None = None
     accelerator: str | None = None
     dataflow: str | None = None
@@ -195,7 +181,6 @@ def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
 
     Raises:
         TraceError: it is no JSON object, a figure has the wrong type, or the cycles differ.
-
     """
     try:
         figures = json.loads(data)

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import h5py
-import numpy as np
 
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
-from simaccel.trace.parts import PARTS, TEXT
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,
     MEASURES,
     OPENED,
+    PARTS,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
+    TEXT,
     TEXTS,
     Cycles,
 )
@@ -56,7 +56,6 @@ def require_layout(path: Path, file: File) -> Parts:
     Raises:
         TraceError: it is no trace or of another version, or a part is missing, lies in another
             file, has another type, or declares more than the file holds.
-
     """
     _require_attributes(path, file)
     complete = bool(file.attrs["complete"])
@@ -134,7 +133,9 @@ def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
     if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
         yield "lies in another file"
         return
-    if not _is_of(part.dtype, kind):
+    text = h5py.check_string_dtype(part.dtype) if kind == TEXT else None
+    is_text = text is not None and text.length is not None and text.encoding == "utf-8"
+    if not (is_text if kind == TEXT else part.dtype == kind):
         yield f"has the type {part.dtype}, not {kind}"
     if len(part.shape) != n_dimensions:
         yield f"has {len(part.shape)} dimensions, not {n_dimensions}"
@@ -147,13 +148,6 @@ def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
     chunk = math.prod(part.chunks or (0,)) * part.dtype.itemsize
     if max(chunk, 0 if name.startswith("events/") else declared) > MAX_PART_BYTES:
         yield f"declares {max(chunk, declared)} bytes, more than {MAX_PART_BYTES} at a time"
-
-
-def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, or "text"
-    if kind != TEXT:
-        return bool(dtype == kind)
-    text = h5py.check_string_dtype(dtype)
-    return text is not None and text.length is not None and text.encoding == "utf-8"
 
 
 def _event_faults(file: File, parts: Parts) -> Iterator[str]:

@@ -15,13 +15,24 @@ from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
 from simaccel.trace.guard import TraceError, damaged_error
 from simaccel.trace.header import RunRecord, open_file, read_figures, read_header, read_texts
-from simaccel.trace.layout import (
-    code_of,
-    cycles_by_cause,
-    lane_faults,
-    require_layout,
+from simaccel.trace.layout import code_of, cycles_by_cause, lane_faults, require_layout
+from simaccel.trace.questions import (
+    BY,
+    BandwidthSeries,
+    OccupancySeries,
+    Stall,
+    UtilisationSeries,
+    account,
+    bandwidth,
+    bytes_by_resource,
+    count_rows,
+    fitting_end,
+    limits_of,
+    occupancy,
+    sum_stalls,
+    utilisation,
+    window,
 )
-from simaccel.trace.questions import BY, Stall, account, count_rows, fitting_end, sum_stalls, window
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
     CAUSES,
@@ -31,16 +42,6 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
     WindowTooLargeError,
-)
-from simaccel.trace.series import (
-    BandwidthSeries,
-    OccupancySeries,
-    UtilisationSeries,
-    bandwidth,
-    bytes_by_resource,
-    limits_of,
-    occupancy,
-    utilisation,
 )
 from simaccel.trace.store import File, Parts
 from simaccel.trace.track import NOTHING, ChainTrack, sum_rows
@@ -66,7 +67,6 @@ class TraceReader(RunRecord):
         served: each channel's cycles of service as the run counted them.
         tables: texts by number, for the columns of ``events``.
         n_rows: stored rows; ``n_segments``: stored segments.
-
     """
 
     def __init__(self, path: Path, file: File) -> None:
@@ -125,7 +125,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: there is no such file, or it is no undamaged trace of this schema version.
-
         """
         path = Path(path)
         with reading(path), ExitStack() as stack:
@@ -168,7 +167,6 @@ class TraceReader(RunRecord):
             TraceError: no such lane.
             WindowTooLargeError: the window has more than ``at_most`` rows before neighbours are
                 joined. They are counted without being expanded.
-
         """
         end = self.cycles if end is None else end
         tracks = [self._tracks[name] for name in self.lanes_of(lane)]
@@ -186,7 +184,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: no such lane.
-
         """
         names = {names} if isinstance(names, str) else {*names}
         known = (*LANES, *self.lanes)
@@ -199,7 +196,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: no such lane.
-
         """
         return self._tracks[self._require_known(lane, tuple(self.lanes))]
 
@@ -227,7 +223,6 @@ class TraceReader(RunRecord):
         Raises:
             ImportError: pandas is not installed.
             TraceError: as for ``events``, or the window is no part of the run.
-
         """
         within = self.require_window(start, end)
         return frame(self.columns(self.events(*within, lane, at_most=at_most), within))
@@ -245,7 +240,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: a check fails; the message names lanes and cycles.
-
         """
         engines = {self.tables["lanes"].index(name) for name in self.engines if accounts}
         sum_rows(self._tracks.values(), self.cycles, engines)
@@ -280,7 +274,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: both or neither of these are given, or one is out of range.
-
         """
         edges = self._edges(bins, bin_cycles, start, end)
         return utilisation(self._of_kind("engine"), edges)
@@ -317,7 +310,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: it is empty or exceeds the run.
-
         """
         end = self.cycles if end is None else end
         if not 0 <= start < end <= self.cycles:
@@ -354,7 +346,6 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: ``by`` has an unknown field, or the window is not a part of the run.
-
         """
         for name in by:
             self._require_known(name, BY)

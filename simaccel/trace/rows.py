@@ -1,7 +1,8 @@
-"""Rows of a trace file, read block by block when they are needed."""
+"""Rows of a trace file, read block by block when they are needed, and sums over those of a lane."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -15,8 +16,13 @@ from simaccel.trace.guard import damaged_error
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
+    HELD,
+    KEY,
+    MEASURES,
+    SERVED,
     Cycles,
     Events,
+    Measures,
 )
 from simaccel.trace.store import BlockIndex, File, Parts
 
@@ -50,7 +56,6 @@ class BlockRows:
     Attributes:
         lanes: number of rows of each lane that has any, by lane number.
         first: number of the block's first row in the file.
-
     """
 
     def __init__(self, stored: dict[str, Cycles], first: int) -> None:
@@ -133,24 +138,23 @@ class RowBoundary(NamedTuple):
 class EventColumns:
     """The event columns of an open file."""
 
-    def __init__(
-        self,
-        path: Path,
-        file: File,
-        parts: Parts,
-        n_tables: tuple[int, ...],
-    ) -> None:
+    def __init__(self, path: Path, file: File, parts: Parts, n_tables: tuple[int, ...]) -> None:
         self.path = path
         self._columns = {name: parts[f"events/{name}"] for name in COLUMNS}
         self._n_tables = n_tables
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])
-        self._block = lru_cache(_CACHED_BLOCKS)(self._read)
+        self._block = lru_cache(_CACHED_BLOCKS)(self._read_sound)
         self.cut = lru_cache(None)(self._cut)
         if file.attrs["complete"]:
             self.index = BlockIndex(*(parts[f"index/{name}"][:] for name in _INDEX))
         else:  # the stored one may be newer than the last checkpoint
-            self.index = self._scan_index(n_tables[0])
+            n_lanes = n_tables[0]
+            blocks = [self._read_block(block).index(n_lanes) for block in range(self.n_blocks)]
+            nothing = np.zeros((0, n_lanes), dtype=np.int64)
+            self.index = BlockIndex(
+                *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in _INDEX)
+            )
         if self.n_blocks != len(self.index.rows) or self.index.rows.sum() != self.n_rows:
             raise damaged_error(path, f"the index does not describe {self.n_rows} rows")
 
@@ -162,11 +166,6 @@ class EventColumns:
     def part(self, block: int, lane: int) -> LaneRows:
         """Return the rows of one lane in one block."""
         return self._block(block).of_lane(lane)
-
-    def _read(self, block: int) -> BlockRows:
-        rows = self._read_block(block)
-        self._require_sound(block, rows)
-        return rows
 
     def _cut(self, block: int, row: int) -> RowBoundary:
         """Return the cut of a block before a row; cuts are cached, as all lanes need the same."""
@@ -183,20 +182,12 @@ class EventColumns:
             stored = {name: column[first:last] for name, column in self._columns.items()}
         return BlockRows(stored, first)
 
-    def _scan_index(self, n_lanes: int) -> BlockIndex:
-        """Return the index of a partial trace, made from its rows."""
-        blocks = [self._read_block(block).index(n_lanes) for block in range(self.n_blocks)]
-        nothing = np.zeros((0, n_lanes), dtype=np.int64)
-        return BlockIndex(
-            *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in _INDEX)
-        )
-
-    def _require_sound(self, block: int, rows: BlockRows) -> None:
+    def _read_sound(self, block: int) -> BlockRows:
+        """Read a block whose numbers are those of names and whose index is right."""
+        rows = self._read_block(block)
         where = f"in rows {block * self.block_rows} and on"
         for name, limit in zip(
-            ("lane", "wait_engine", "wait_tile", "wait_kind", "cause"),
-            self._n_tables,
-            strict=True,
+            ("lane", "wait_engine", "wait_tile", "wait_kind", "cause"), self._n_tables, strict=True
         ):
             largest = rows.largest(name)
             if largest >= limit:
@@ -205,3 +196,77 @@ class EventColumns:
         for name in _INDEX:
             if not np.array_equal(getattr(counted, name), getattr(self.index, name)[block]):
                 raise damaged_error(self.path, f"{where}: the index tells another {name}")
+        return rows
+
+
+Account = Counter[tuple[int, ...]]
+"""Cycles by activity: the values of the columns ``KEY``."""
+
+
+def measure_all(rows: LaneRows) -> Measures:
+    """Return the sums over all rows, by measure."""
+    held = rows["held"].any()
+    done = np.zeros(len(MEASURES), np.float64 if held else np.int64)
+    lengths = (rows["end"] - rows["start"]).astype(done.dtype, copy=False)
+    np.add.at(done, rows["cause"], lengths)
+    done[SERVED] = rows["served"].sum()
+    if held:
+        done[HELD] = np.cumsum(rows["held"] * lengths)[-1]
+    return done
+
+
+def measure_before(rows: LaneRows, numbers: Cycles) -> Measures:
+    """Return cumulative sums over the rows before each of ``numbers``, by number and measure.
+
+    Row numbers ascend; the measures are ``MEASURES``.
+
+    >>> from simaccel.trace.schema import EVENT
+    >>> rows = np.zeros(3, EVENT)
+    >>> rows["end"], rows["cause"], rows["served"] = (4, 5, 9), (0, 1, 0), (2, 0, 3)
+    >>> rows["start"][1:] = rows["end"][:-1]
+    >>> measure_before(rows, np.array([0, 2, 3]))[:, [0, 1, SERVED]].tolist()
+    [[0, 0, 0], [4, 1, 2], [8, 1, 5]]
+    """
+    held = rows["held"].any()
+    done = np.zeros((len(numbers), len(MEASURES)), np.float64 if held else np.int64)
+    last = numbers[-1]
+    lengths = rows["end"][:last] - rows["start"][:last]
+    n_rows = numbers.copy()
+    n_rows[1:] -= numbers[:-1]
+    until = np.repeat(np.arange(len(numbers)), n_rows)
+    of = until * len(MEASURES) + rows["cause"][:last]
+    np.add.at(done.reshape(-1), of, lengths.astype(done.dtype))
+    done = np.cumsum(done, axis=0)
+    sums = np.zeros(last + 1, done.dtype)
+    np.cumsum(rows["served"][:last], out=sums[1:])
+    done[:, SERVED] = sums[numbers]
+    if held:
+        np.cumsum(rows["held"][:last] * lengths.astype(np.float64), out=sums[1:])
+        done[:, HELD] = sums[numbers]
+    return done
+
+
+def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
+    """Return the service in the first ``cycles`` of rows with these ``lengths``, in proportion.
+
+    Rounded down; in Python's integers, as the products exceed 64 bits.
+    """
+    share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
+    return share
+
+
+def account_rows(rows: LaneRows, start: int, end: int) -> Account:
+    """Return the cycles that one lane's rows spend in a window, by activity."""
+    cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
+    within = np.flatnonzero(cycles > 0)
+    if not len(within):
+        return Counter()
+    columns = [rows[name][within] for name in KEY]
+    order = np.lexsort([column for column in columns if column.any()] or [within])
+    columns = [column[order] for column in columns]
+    new = np.ones(len(within), dtype=np.bool_)
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    first = np.flatnonzero(new)
+    keys = zip(*(column[first].tolist() for column in columns), strict=True)
+    sums = np.add.reduceat(cycles[within][order], first)
+    return Counter(dict(zip(keys, sums.tolist(), strict=True)))

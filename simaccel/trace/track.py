@@ -15,14 +15,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simaccel.trace.activities import (
+from simaccel.trace.rows import (
     Account,
+    EventColumns,
+    LaneRows,
     account_rows,
     measure_all,
     measure_before,
     share_service,
 )
-from simaccel.trace.rows import EventColumns, LaneRows
 from simaccel.trace.schema import (
     EVENT,
     HELD,

@@ -13,21 +13,15 @@ import numpy as np
 
 from simaccel.files.targets import require_target, write_fault, writing
 from simaccel.machine.accounts import EngineCycles, Wait
-from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.guard import MAX_CYCLE, TraceError, defer_interrupts, reserve, truncate
-from simaccel.trace.schema import (
-    BLOCK_ROWS,
-    COLUMNS,
-    LIBVER,
-    ROW,
-    SEGMENT_FIELDS,
-    USE,
-    TraceHeader,
-)
+from simaccel.trace.schema import BLOCK_ROWS, COLUMNS, LIBVER, ROW, SEGMENT_FIELDS, USE, TraceHeader
 from simaccel.trace.store import (
     BlockIndex,
+    EventBlock,
     Growing,
+    LastRow,
     block_index,
+    edges_of,
     figures_text,
     header_bytes,
     write_beginning,
@@ -53,7 +47,6 @@ class TraceWriter:
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
-
     """
 
     def __init__(
@@ -207,7 +200,6 @@ class TraceWriter:
             last.served, row = int(cycles[after - 1]), after
 
     def _use(self, last: LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
-        """Add a row of a channel, or extend the last one."""
         if start == end:
             return
         if last.end == start and last.cause is cause and last.row >= self._closed_rows:

@@ -17,8 +17,8 @@ from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.study.explore import ExplorationObjective
 from simaccel.study.explore import ExploredDesigns as Points
 from simaccel.study.explore import explore as explored
+from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import OBJECTIVES, searched_objective
-from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
 from simaccel.study.parameters import Parameter, parameter_of, suggest_parameter

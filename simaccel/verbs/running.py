@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.diagnosis.speedups import speedups_of
+from simaccel.diagnosis.what_if import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.hardware.presets import Settings
 from simaccel.report import results
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from simaccel.diagnosis.speedups import LimitSpeedups
+    from simaccel.diagnosis.what_if import LimitSpeedups
     from simaccel.study.points import Figures
 
 _MOST_BARS: Final = 40

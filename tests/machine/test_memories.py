@@ -15,7 +15,7 @@ from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.run.memories import roofline_cycles
 from simaccel.study.experiment import moved_tree, simulate
-from simaccel.trace.series import bytes_by_resource, limits_of
+from simaccel.trace.questions import bytes_by_resource, limits_of
 from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator

@@ -4,9 +4,8 @@ import json
 
 from rich.console import Console, RenderableType
 
-from simaccel.diagnosis.proposal import Proposal
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.diagnosis.verdict import StallAnalysis, speedup
+from simaccel.diagnosis.verdict import Proposal, StallAnalysis, speedup
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
 from simaccel.report.stalls import (
     engines_table,

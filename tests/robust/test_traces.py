@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from simaccel.cli import main
 from simaccel.errors import SimaccelError
 from simaccel.trace import TraceReader
-from simaccel.trace.parts import PARTS as DATASETS
+from simaccel.trace.schema import PARTS as DATASETS
 from tests.draws import DRAWS, some
 from tests.refusals import refusal_of
 

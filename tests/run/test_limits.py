@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from simaccel import build
-from simaccel.diagnosis.speedups import longest_wait, speedup_without, speedups_of
+from simaccel.diagnosis.what_if import longest_wait, speedup_without, speedups_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun

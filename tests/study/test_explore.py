@@ -16,7 +16,7 @@ from simaccel.report.tables import csv_text
 from simaccel.schedulers import make_mapping
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
-from simaccel.study.limits import read_limit
+from simaccel.study.figure_table import read_limit
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
 from simaccel.study.points import Axis, Setting, WeightedWorkload

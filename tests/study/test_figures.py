@@ -18,6 +18,7 @@ from simaccel.report.comparison import (
 )
 from simaccel.report.tables import study_columns
 from simaccel.schedulers import Options
+from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import (
     FRONTIER,
     figures_of,
@@ -26,7 +27,6 @@ from simaccel.study.figures import (
     record_of,
     static_figures,
 )
-from simaccel.study.limits import read_limit
 from simaccel.study.points import (
     Figures,
     Point,

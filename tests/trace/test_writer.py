@@ -18,7 +18,7 @@ from simaccel.errors import InputError
 from simaccel.machine.accounts import NO_WAIT, EngineCycles
 from simaccel.study.recording import record
 from simaccel.trace import TraceError, TraceReader, TraceWriter, store
-from simaccel.trace.chunks import EventBlock
+from simaccel.trace.store import EventBlock
 from simaccel.units import Cause
 from simaccel.workload import gemm
 from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write

@@ -10,7 +10,7 @@ from typing import Any
 
 from simaccel.papers.maestro.analysis.analysis import LayerAnalysis, analyse_layer
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.analysis.paper import PAPER
 from simaccel.papers.maestro.dataflows.dataflow import couplings
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer, parse_directives

@@ -18,7 +18,6 @@ from simaccel.papers.maestro.analysis.analysis import (
     analyse,
     analyse_layer,
 )
-from simaccel.papers.maestro.analysis.costs import CaseCosts, InnerSizes
 from simaccel.papers.maestro.analysis.counts import (
     DOUBLE,
     INPUTS,
@@ -28,9 +27,16 @@ from simaccel.papers.maestro.analysis.counts import (
     total_sizes,
 )
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known, exact_sum
+from simaccel.papers.maestro.analysis.invocations import (
+    CaseCosts,
+    InnerSizes,
+    Invocation,
+    Invocations,
+    Known,
+    exact_sum,
+)
+from simaccel.papers.maestro.analysis.paper import DirectiveReading
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY
-from simaccel.papers.maestro.analysis.reading import DirectiveReading
 from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.papers.maestro.dataflows.dataflow import (

@@ -8,7 +8,7 @@ from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
 from simaccel.papers.maestro.analysis.analysis import analyse_layer
 from simaccel.papers.maestro.analysis.hardware import hardware_of
-from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.analysis.paper import PAPER
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload.layers import layers_workload
 from validation.maestro.reference import all_runs, read_rows

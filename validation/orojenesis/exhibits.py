@@ -9,9 +9,8 @@ import numpy as np
 from simaccel.analytic.floor.problem import BoundProblem, problem_of
 from simaccel.papers.orojenesis.fused import fused_segment
 from simaccel.papers.orojenesis.fusion import TEMPLATES
-from simaccel.papers.orojenesis.segment import Segment
+from simaccel.papers.orojenesis.segment import Segment, SkiSlope, join_slopes
 from simaccel.papers.orojenesis.single import Mapspace, bound
-from simaccel.papers.orojenesis.ski_slope import SkiSlope, join_slopes
 from simaccel.papers.orojenesis.whole import segment_front
 from simaccel.workload import (
     ModelDimensions,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.papers.orojenesis.ski_slope import SkiSlope
+from simaccel.papers.orojenesis.segment import SkiSlope
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     SERIES_COLOURS,

@@ -16,9 +16,8 @@ from simaccel.cli.trace.opening import checked_trace, read_window, run_title
 from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
-    from simaccel.diagnosis.proposal import Proposal
     from simaccel.diagnosis.stalls import Diagnosis
-    from simaccel.diagnosis.verdict import StallAnalysis
+    from simaccel.diagnosis.verdict import Proposal, StallAnalysis
     from simaccel.diagnosis.what_if import WhatIfResult
     from simaccel.hardware import Accelerator
     from simaccel.trace import TraceReader
@@ -121,7 +120,7 @@ def _proposal(trace: TraceReader, found: Diagnosis) -> Proposal | None:
     """Look for another dataflow for what costs most; where nothing is, nothing is loaded for it."""
     if found.waits_for_bytes is None:
         return None
-    from simaccel.diagnosis.proposal import propose
+    from simaccel.diagnosis.verdict import propose
 
     return propose(trace.workload(), trace.accelerator(), found)
 

@@ -71,14 +71,13 @@ def report_choice_biases(config: Configuration, sizes: Sizes) -> None:
         config.leave("e_score_correction_bias", "a sum to the scores of experts", count)
 
 
-def take_head_norms(config: Configuration, sizes: Sizes) -> None:
-    """Set norms of Q and K by head, whose gain all heads share."""
-    sizes["head_norms"] = config.flag("use_qk_norm", default=True)
+def take_flag(field: str, key: str, *, usual: bool) -> Addition:
+    """Return an addition that sets a field of the model to the flag of a key."""
 
+    def take(config: Configuration, sizes: Sizes) -> None:
+        sizes[field] = config.flag(key, default=usual)
 
-def take_parallel_residual(config: Configuration, sizes: Sizes) -> None:
-    """Set whether attention and feed-forward layer run in parallel after one norm."""
-    sizes["shared_norm"] = config.flag("use_parallel_residual", default=False)
+    return take
 
 
 def take_positions(key: str) -> Addition:

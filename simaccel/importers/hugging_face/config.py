@@ -136,7 +136,6 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
 
     Raises:
         InputError: the file is no JSON, isn't of a transformer that can be built, or lacks sizes.
-
     """
     file = str(path)
     try:
@@ -156,8 +155,15 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     family = FAMILIES.get(name)
     sizes = read_sizes(config, family or _unknown_family(config, name))
     if family is None:
-        _name_own_parts(config)
-    _refuse_cross_attention(config, sizes)
+        for key, value in config.given.items():
+            unread = key not in config.keys_read and not _harmless(key)
+            if unread and value not in (None, 0, False) and _OWN_PARTS.search(key):
+                config.leave_work(key, "perhaps a part of its own", kind="layer")
+    if config.given.get("is_encoder_decoder") is True and "decoder_layers" not in sizes:
+        needs = "an encoder alone, a decoder alone, or T5: cross-attention of others isn't built"
+        config.refuse("is_encoder_decoder", value=True, allowed=needs)
+    if config.given.get("add_cross_attention"):
+        config.leave_work("add_cross_attention", "cross-attention to the output of an encoder")
     require_none(config.faults)
     said = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
     place = Path(file).resolve()
@@ -173,7 +179,6 @@ def _unknown_family(config: Configuration, name: str) -> ModelFamily:
 
     Raises:
         InputError: its classes are no decoders, or it names neither classes nor a family.
-
     """
     classes = config.architectures()
     is_decoder = any(word in classes for word in _DECODERS) or (name and not classes)
@@ -191,23 +196,6 @@ def _unknown_family(config: Configuration, name: str) -> ModelFamily:
         f"{family.norm.replace('_', ' ')}s before sub-layers and no biases but those of its keys",
     )
     return family
-
-
-def _name_own_parts(config: Configuration) -> None:
-    """Report keys of an unknown family that may describe parts of a model."""
-    for key, value in config.given.items():
-        unread = key not in config.keys_read and not _harmless(key)
-        if unread and value not in (None, 0, False) and _OWN_PARTS.search(key):
-            config.leave_work(key, "perhaps a part of its own", kind="layer")
-
-
-def _refuse_cross_attention(config: Configuration, sizes: Mapping[str, Any]) -> None:
-    """Refuse encoders with a decoder other than T5's, and report a decoder's cross-attention."""
-    if config.given.get("is_encoder_decoder") is True and "decoder_layers" not in sizes:
-        needs = "an encoder alone, a decoder alone, or T5: cross-attention of others isn't built"
-        config.refuse("is_encoder_decoder", value=True, allowed=needs)
-    if config.given.get("add_cross_attention"):
-        config.leave_work("add_cross_attention", "cross-attention to the output of an encoder")
 
 
 def _entries(

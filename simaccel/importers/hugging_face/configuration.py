@@ -177,13 +177,7 @@ class Configuration:
         self.unmodelled.append((AccountEntry(name, "not taken", why), parameters))
 
     def leave_work(
-        self,
-        name: str,
-        why: str,
-        *,
-        kind: str = PART,
-        macs: int | None = None,
-        parameters: int = 0,
+        self, name: str, why: str, *, kind: str = PART, macs: int | None = None, parameters: int = 0
     ) -> None:
         """Report a part that isn't modelled and has MACs; ``macs`` None: an unknown number."""
         self.keys_read.add(name)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from simaccel.importers.hugging_face import additions
+from simaccel.importers.hugging_face import additions as add
 from simaccel.importers.hugging_face.configuration import ALL_BIASED, Configuration, ModelFamily
 
 _FACTORS: Final = (
@@ -20,8 +20,11 @@ _ALIBI: Final = (
     *("apply_residual_connection_post_layernorm", "slow_but_exact", "seq_length"),
     *("masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add"),
 )
-_LLAMA: Final = ModelFamily(additions=(additions.report_partial_rotary,), without_effect=_FACTORS)
-_GLM: Final = ModelFamily(attention=("qkv",), additions=(additions.report_partial_rotary,))
+_ROTARY: Final = (add.report_partial_rotary,)
+_HEAD_NORMS: Final = add.take_flag("head_norms", "use_qk_norm", usual=True)
+"""Norms of Q and K by head, whose gain all heads share."""
+_LLAMA: Final = ModelFamily(additions=_ROTARY, without_effect=_FACTORS)
+_GLM: Final = ModelFamily(attention=("qkv",), additions=_ROTARY)
 _GEMMA: Final = ModelFamily(activation="gelu_pytorch_tanh", tied=True)
 _OLDER: Final = ModelFamily(norm="layer_norm", gated=False, activation="gelu", biased=ALL_BIASED)
 """Families before Llama: layer norms, biases in all layers, no gated feed-forward layer."""
@@ -30,7 +33,7 @@ _COHERE: Final = ModelFamily(
     norm="layer_norm",
     tied=True,
     sizes={"norm_bias": False, "shared_norm": True},
-    additions=(additions.report_head_norms,),
+    additions=(add.report_head_norms,),
     without_effect=_FACTORS,
 )
 _FALCON: Final = ModelFamily(
@@ -38,7 +41,7 @@ _FALCON: Final = ModelFamily(
     gated=False,
     activation="gelu",
     tied=True,
-    additions=(additions.take_falcon,),
+    additions=(add.take_falcon,),
     without_effect=("apply_residual_connection_post_layernorm", "hidden_dropout"),
 )
 FAMILIES: Final[Mapping[str, ModelFamily]] = {
@@ -50,59 +53,45 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         _LLAMA,
     ),
     **dict.fromkeys(
-        ("mistral", "ministral", "mixtral", "phi3"),
-        ModelFamily(windowed=True, additions=(additions.report_partial_rotary,)),
+        ("mistral", "ministral", "mixtral", "phi3"), ModelFamily(windowed=True, additions=_ROTARY)
     ),
-    "smollm3": ModelFamily(additions=(additions.report_layers_without_rotary,)),
+    "smollm3": ModelFamily(additions=(add.report_layers_without_rotary,)),
     **dict.fromkeys(
         ("qwen2", "qwen2_moe"),
-        ModelFamily(biased=("qkv",), fixed=True, additions=(additions.take_qwen_windows,)),
+        ModelFamily(biased=("qkv",), fixed=True, additions=(add.take_qwen_windows,)),
     ),
     **dict.fromkeys(
-        ("qwen3", "qwen3_moe"),
-        ModelFamily(additions=(additions.take_qwen_windows, additions.take_head_norms)),
+        ("qwen3", "qwen3_moe"), ModelFamily(additions=(add.take_qwen_windows, _HEAD_NORMS))
     ),
-    "hunyuan_v1_dense": ModelFamily(additions=(additions.take_head_norms,)),
-    "dots1": ModelFamily(additions=(additions.take_head_norms, additions.report_choice_biases)),
-    "ernie4_5_moe": ModelFamily(additions=(additions.report_choice_biases,)),
+    "hunyuan_v1_dense": ModelFamily(additions=(_HEAD_NORMS,)),
+    "dots1": ModelFamily(additions=(_HEAD_NORMS, add.report_choice_biases)),
+    "ernie4_5_moe": ModelFamily(additions=(add.report_choice_biases,)),
     "seed_oss": ModelFamily(attention=("qkv",), without_effect=("attention_out_bias",)),
     "gemma": replace(_GEMMA, sizes={"scaled_embedding": True}),
-    "gemma2": replace(_GEMMA, additions=(additions.take_gemma2, additions.take_windows(2))),
-    "gemma3": replace(
-        _GEMMA,
-        additions=(additions.take_gemma2, additions.take_head_norms, additions.take_windows(6)),
-    ),
+    "gemma2": replace(_GEMMA, additions=(add.take_gemma2, add.take_windows(2))),
+    "gemma3": replace(_GEMMA, additions=(add.take_gemma2, _HEAD_NORMS, add.take_windows(6))),
     "glm": _GLM,
     "glm4": replace(_GLM, sizes={"post_norms": True}),
-    "glm4_moe": replace(
-        _GLM,
-        additions=(
-            additions.report_partial_rotary,
-            additions.take_head_norms,
-            additions.report_choice_biases,
-        ),
-    ),
-    "chatglm": ModelFamily(additions=(additions.take_chatglm,)),
+    "glm4_moe": replace(_GLM, additions=(*_ROTARY, _HEAD_NORMS, add.report_choice_biases)),
+    "chatglm": ModelFamily(additions=(add.take_chatglm,)),
     **dict.fromkeys(
-        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(additions.report_olmo_norms,))
+        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(add.report_olmo_norms,))
     ),
-    "olmoe": ModelFamily(additions=(additions.report_olmo_norms,)),
-    "gpt_oss": ModelFamily(
-        biased=("ff", "router"), windowed=True, additions=(additions.take_gpt_oss,)
-    ),
+    "olmoe": ModelFamily(additions=(add.report_olmo_norms,)),
+    "gpt_oss": ModelFamily(biased=("ff", "router"), windowed=True, additions=(add.take_gpt_oss,)),
     "phimoe": ModelFamily(norm="layer_norm", windowed=True),
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        additions=(additions.take_windows(4), additions.report_layers_without_rotary),
+        additions=(add.take_windows(4), add.report_layers_without_rotary),
         without_effect=(*_FACTORS, "rotary_pct"),
     ),
     "stablelm": ModelFamily(
         norm="layer_norm",
         additions=(
-            additions.report_partial_rotary,
-            additions.take_parallel_residual,
-            additions.report_head_norms,
+            *_ROTARY,
+            add.take_flag("shared_norm", "use_parallel_residual", usual=False),
+            add.report_head_norms,
         ),
     ),
     "starcoder2": replace(
@@ -112,23 +101,16 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         windowed=True,
         without_effect=("norm_type", "mlp_type"),
     ),
-    "nemotron": ModelFamily(
-        norm="layer_norm",
-        gated=False,
-        activation="relu2",
-        additions=(additions.report_partial_rotary,),
-    ),
+    "nemotron": ModelFamily(norm="layer_norm", gated=False, activation="relu2", additions=_ROTARY),
     "arcee": ModelFamily(gated=False, activation="relu2"),
     "phi": replace(
         _OLDER,
         activation="gelu_new",
         sizes={"shared_norm": True},
-        additions=(additions.report_partial_rotary, additions.take_phi),
+        additions=(*_ROTARY, add.take_phi),
     ),
     "gpt_neox": replace(
-        _OLDER,
-        additions=(additions.report_partial_rotary,),
-        without_effect=("use_parallel_residual", "rotary_emb_base"),
+        _OLDER, additions=_ROTARY, without_effect=("use_parallel_residual", "rotary_emb_base")
     ),
     **dict.fromkeys(
         ("gptj", "codegen"),
@@ -137,26 +119,26 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
             activation="gelu_new",
             biased=("ff", "logits"),
             sizes={"shared_norm": True},
-            additions=(additions.report_partial_rotary,),
+            additions=_ROTARY,
             without_effect=("rotary",),
         ),
     ),
     "gpt_neo": replace(
         _GPT2,
         biased=("o", "ff"),
-        additions=(additions.take_positions("max_position_embeddings"), additions.take_gpt_neo),
+        additions=(add.take_positions("max_position_embeddings"), add.take_gpt_neo),
     ),
-    "gpt2": replace(_GPT2, additions=(additions.take_positions("n_positions"),)),
+    "gpt2": replace(_GPT2, additions=(add.take_positions("n_positions"),)),
     "gpt_bigcode": replace(
         _GPT2,
-        additions=(additions.take_positions("n_positions"), additions.take_gpt_bigcode),
+        additions=(add.take_positions("n_positions"), add.take_gpt_bigcode),
         without_effect=("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
     ),
     "opt": replace(
         _OLDER,
         activation="relu",
         tied=True,
-        additions=(additions.take_opt,),
+        additions=(add.take_opt,),
         without_effect=("layer_norm_elementwise_affine", "_remove_final_layer_norm", "prefix"),
     ),
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), _FALCON),
@@ -164,7 +146,7 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         _OLDER,
         tied=True,
         sizes={"rotary": False},
-        additions=(additions.report_bloom_embedding,),
+        additions=(add.report_bloom_embedding,),
         without_effect=_ALIBI,
     ),
     "mpt": replace(
@@ -172,19 +154,17 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         tied=True,
         biased=(),
         sizes={"norm_bias": False, "rotary": False},
-        additions=(additions.take_mpt,),
+        additions=(add.take_mpt,),
     ),
     **dict.fromkeys(
         ("bert", "roberta", "distilbert", "xlm-roberta", "camembert"),
-        replace(_OLDER, tied=True, additions=(additions.take_bert,)),
+        replace(_OLDER, tied=True, additions=(add.take_bert,)),
     ),
     **dict.fromkeys(
         ("t5", "mt5", "umt5"),
-        ModelFamily(activation="relu", gated=False, tied=True, additions=(additions.take_t5,)),
+        ModelFamily(activation="relu", gated=False, tied=True, additions=(add.take_t5,)),
     ),
-    **dict.fromkeys(
-        ("vit", "deit"), replace(_OLDER, patches=True, additions=(additions.take_vit,))
-    ),
+    **dict.fromkeys(("vit", "deit"), replace(_OLDER, patches=True, additions=(add.take_vit,))),
 }
 """Families by the ``model_type`` of their files."""
 
@@ -230,8 +210,5 @@ def family_of_keys(config: Configuration) -> ModelFamily:
     older = "rms" not in keys and ("layer_norm" in keys or "layernorm" in keys)
     gated = config.text("hidden_act", "silu").startswith(("silu", "swi"))
     return ModelFamily(
-        norm="layer_norm" if older else "rms_norm",
-        gated=gated,
-        windowed=True,
-        additions=(additions.report_partial_rotary,),
+        norm="layer_norm" if older else "rms_norm", gated=gated, windowed=True, additions=_ROTARY
     )

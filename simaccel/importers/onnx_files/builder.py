@@ -322,8 +322,15 @@ class WorkloadBuilder:
             wide = (1,) * (len(shape) - len(own_shape)) + own_shape
             uses.append(self._read_broadcast(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
         axis_rank = None if axis is None else ranks[view.dims[axis][0]]
-        made, out = self._add_viewed(name, view, ranks)
+        root = self.root(f"{name}.O", "output", [span.size for span in view.spans], made=True)
+        new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
+        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
+        slots: dict[int, tuple[Terms, int]] = {
+            own.slot: (((ranks[span], 1),), 0) for span, own in new.items()
+        }
+        made = SlotView(root, dims, tuple(new[span] for span in view.fixed))
         sizes = {rank: span.size for span, rank in ranks.items()}
+        out = SlotUse(root, slots)
         self.add(PendingOperator(name, sizes, tuple(uses), out, kind, axis_rank))
         return made
 
@@ -386,15 +393,3 @@ class WorkloadBuilder:
         if view is not None and not view.root.made:
             return view.root.kind
         return "weight" if isinstance(source, str) and source in self.constants else "input"
-
-    def _add_viewed(
-        self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
-    ) -> tuple[SlotView, SlotUse]:
-        """Return the view and the use of a new tensor whose slots are the spans of a view."""
-        root = self.root(f"{name}.O", "output", [span.size for span in view.spans], made=True)
-        new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
-        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
-        slots: dict[int, tuple[Terms, int]] = {
-            own.slot: (((ranks[span], 1),), 0) for span, own in new.items()
-        }
-        return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)

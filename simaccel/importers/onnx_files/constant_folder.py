@@ -125,7 +125,10 @@ class ConstantFolder:
             if not grown and inlined == list(graph.node):
                 break
             del graph.node[:]
-            graph.node.extend(self._with_originals(inlined))
+            for node in inlined:
+                for at, name in enumerate(node.input):
+                    node.input[at] = self._originals.get(name, name)
+            graph.node.extend(inlined)
             self._keep(shapes, *before)
         shapes |= {name: value.shape for name, value in self.values.items()}
         shapes = {name: kind[0] for name, kind in self._declared.items()} | shapes
@@ -188,6 +191,7 @@ class ConstantFolder:
     def _leaves(self, node: Proto, shapes: Mapping[str, Shape]) -> bool:
         """Return whether a node's results are constant; if so, record them (it can be removed)."""
         kind, inputs = node.op_type, [name for name in node.input if name]
+        is_shared = any(self._reads[n] > 1 and self._types.get(n) not in _WHOLE for n in inputs[:1])
         if kind in {"Shape", "Size"} and not node.domain and inputs[0] in shapes:
             made = self._run(node, {inputs[0]: _hollow(shapes[inputs[0]])})
         elif (
@@ -195,7 +199,7 @@ class ConstantFolder:
             or (not inputs and kind != "Constant")
             or kind.startswith(_NEVER)
             or any(True for _ in graphs_of(node))
-            or (kind == "Transpose" and self._is_shared(inputs[0]))
+            or (kind == "Transpose" and is_shared)
         ):
             return False
         else:
@@ -212,22 +216,12 @@ class ConstantFolder:
         self.folded += 1
         return True
 
-    def _is_shared(self, name: str) -> bool:
-        """Return whether several nodes read a constant that isn't of integers or booleans."""
-        return self._reads[name] > 1 and self._types.get(name) not in _WHOLE
-
-    def _with_originals(self, nodes: Sequence[Proto]) -> Sequence[Proto]:
-        """Replace inputs that are copies of constants by the originals."""
-        for node in nodes:
-            for at, name in enumerate(node.input):
-                node.input[at] = self._originals.get(name, name)
-        return nodes
-
     def _keep_stored(
         self, node: Proto, inputs: list[str], names: list[str], shapes: Mapping[str, Shape]
     ) -> None:
         """Record how a constant made from others is stored: bits, and distinct elements."""
-        bits = self._stored.get(inputs[0], self._bits(inputs[0]))
+        kind = self.onnx.TensorProto.DataType.Name(self._types.get(inputs[0], 0))
+        bits = self._stored.get(inputs[0], _BITS.get(kind, 0))
         self._stored |= dict.fromkeys(names, bits) if bits else {}
         sources = {*inputs} if node.op_type == "Concat" else {inputs[0]}
         count = sum(self.distinct.get(n, math.prod(shapes.get(n, ()))) for n in sources)
@@ -237,10 +231,6 @@ class ConstantFolder:
         if node.op_type == "DequantizeLinear" and attribute_of(node, "block_size", 0):
             blocks = {name: math.prod(shapes.get(name, ())) for name in inputs[1:]}
             self.scales |= {name: size for name, size in blocks.items() if size > 1}
-
-    def _bits(self, name: str) -> int:
-        kind = self.onnx.TensorProto.DataType.Name(self._types.get(name, 0))
-        return _BITS.get(kind, 0)
 
     def _compute_values(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
         """Return the results of a node whose inputs have known values; None if they are large."""

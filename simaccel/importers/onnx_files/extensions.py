@@ -72,7 +72,6 @@ def _outputs(
 
 
 def _type(node: Proto, types: Mapping[str, int]) -> int:
-    """Return the type of a node's output."""
     number = _TYPED.get(node.op_type)
     if number is None:
         return _FLOAT if node.op_type in _FLOATS else types.get(node.input[0], _FLOAT)

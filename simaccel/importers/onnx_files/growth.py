@@ -35,7 +35,6 @@ def require_few_nodes(file: str, model: Proto) -> None:
 
     Raises:
         InputError: too many, or functions that call themselves.
-
     """
     functions = {(made.domain, made.name): made for made in model.functions}
     counts: dict[tuple[str, str], int] = {}
@@ -65,7 +64,6 @@ def require_small_shapes(
 
     Raises:
         InputError: too many.
-
     """
     bounds = ShapeBounds(values)
     bounds.take(graph)

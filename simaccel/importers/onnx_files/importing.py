@@ -15,7 +15,6 @@ from simaccel.importers.onnx_files.builder import WorkloadBuilder
 from simaccel.importers.onnx_files.constants import graphs_of
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.layers import add_attention
-from simaccel.importers.onnx_files.lookups import LOOKUPS, index_names
 from simaccel.importers.onnx_files.operators import (
     DOMAINS,
     FREE,
@@ -29,7 +28,7 @@ from simaccel.importers.onnx_files.operators import (
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import matmul_shape
 from simaccel.importers.onnx_files.reading import OnnxGraph, read_network
-from simaccel.importers.onnx_files.view_nodes import set_views
+from simaccel.importers.onnx_files.view_nodes import LOOKUPS, index_names, set_views
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
@@ -61,20 +60,15 @@ def load_onnx(
 
     Raises:
         InputError: no ONNX, dimensions without a size, nothing that could be mapped.
-
     """
     sizes = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
     if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
         raise InputError(faults)
-    return _load(str(path), _version(path), tuple(sorted((dims or {}).items())), bytes_per_element)
-
-
-def _version(path: str | Path) -> tuple[int, int]:
-    """Return (modification time in ns, bytes) of a file, a key for caches; zeros without one."""
+    version = 0, 0
     with suppress(OSError, ValueError):
         status = Path(path).stat()
-        return status.st_mtime_ns, status.st_size
-    return 0, 0
+        version = status.st_mtime_ns, status.st_size
+    return _load(str(path), version, tuple(sorted((dims or {}).items())), bytes_per_element)
 
 
 @lru_cache(maxsize=4)
@@ -352,15 +346,10 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
 
 
 def _moves(place: NodePlace) -> bool:
-    """Return whether a node only moves elements."""
-    if place.node.domain not in DOMAINS:
-        return False
-    return place.node.op_type in FREE or (place.node.op_type in LOOKUPS and _addresses(place))
-
-
-def _addresses(place: NodePlace) -> bool:
-    """Return whether a lookup has constant indices, or reads a single element."""
-    indices, made = place.node.input[1], place.network.shapes.get(place.node.output[0])
-    if indices in place.network.values or indices in place.network.weights:
-        return True
-    return made is not None and math.prod(made) < 2  # noqa: PLR2004 - one element
+    """Return whether a node only moves elements, as a lookup at constants or of one element."""
+    node, network = place.node, place.network
+    if node.domain not in DOMAINS or node.op_type not in LOOKUPS:
+        return node.domain in DOMAINS and node.op_type in FREE
+    made = network.shapes.get(node.output[0])
+    single = made is not None and math.prod(made) < 2  # noqa: PLR2004 - one element
+    return single or node.input[1] in network.values or node.input[1] in network.weights

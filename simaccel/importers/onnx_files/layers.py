@@ -10,7 +10,7 @@ from typing import Final
 from simaccel.importers.onnx_files.builder import NodeInput, Source, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import add_contraction
-from simaccel.importers.onnx_files.places import FilterWindow
+from simaccel.importers.onnx_files.places import WINDOW_RANKS, FilterWindow
 from simaccel.importers.onnx_files.views import (
     REPEATED,
     PendingOperator,
@@ -23,12 +23,8 @@ from simaccel.importers.onnx_files.views import (
 )
 from simaccel.workload.einsum import Kind, Terms, VisibleSpan
 
-WINDOW_RANKS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
-"""Ranks of output positions and of filter taps, for planes, rows and columns."""
 _LETTERS: Final = "abcdefghij"
 """Letters of the dimensions before the last two."""
-MOST_WINDOWS: Final = len(WINDOW_RANKS)
-"""Dimensions that windows may slide over."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +320,6 @@ def _second_factor(
 def _add_batched_product(
     builder: WorkloadBuilder, name: str, first: NodeInput, second: Factor
 ) -> SlotView:
-    """Add a product of factors with batches, broadcast to each other."""
     lead = _LETTERS[: max(len(first[1]), len(second.shape)) - 2]
     left, right = ("mk" if len(first[1]) > 1 else "k"), ("kn" if len(second.shape) > 1 else "k")
     letters = [

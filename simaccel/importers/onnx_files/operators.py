@@ -12,7 +12,6 @@ from typing import Final
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.attention import attention_node
 from simaccel.importers.onnx_files.constants import Proto, graphs_of, graphs_within
-from simaccel.importers.onnx_files.lookups import LOOKUPS, embed, gather, gather_blocks
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import (
     conv,
@@ -41,7 +40,15 @@ from simaccel.importers.onnx_files.vectors import (
     softmax,
     unary,
 )
-from simaccel.importers.onnx_files.view_nodes import cast, dequantise, quantise
+from simaccel.importers.onnx_files.view_nodes import (
+    LOOKUPS,
+    cast,
+    dequantise,
+    embed,
+    gather,
+    gather_blocks,
+    quantise,
+)
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
 """Known domains of nodes: ONNX's own, and ONNX Runtime's."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from simaccel.files.accounting import AccountEntry, How
 from simaccel.files.limits import MAX_WINDOW
@@ -17,6 +17,9 @@ from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.views import SlotView
 from simaccel.workload.conv import positions
+
+WINDOW_RANKS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
+"""Ranks of output positions and of filter taps, for planes, rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,13 @@ class NodePlace:
         pads = self.attribute("pads") or [0] * 2 * count
         return stride, dilation, pads, self.attribute("auto_pad", "NOTSET") or "NOTSET"
 
-    def long_window(self, reach: Shape) -> str:
-        """Return which window, stride or dilation is too long, or 0; empty if none is."""
+    def wrong_window(self, what: str, reach: Shape) -> str:
+        """Return why a window can't be modelled; empty if it can.
+
+        ``what`` it is of has too many dimensions, or it, a stride or a dilation is too long, or 0.
+        """
+        if (count := len(self.shape(0)) - 2) > len(WINDOW_RANKS):
+            return f"{what} of {count} dimensions"
         strides, dilations, _, _ = self.window_steps(len(reach))
         sizes = sorted((*reach, *strides, *dilations))
         wrong = [size for size in sizes if not 1 <= size <= MAX_WINDOW]
@@ -123,8 +131,12 @@ class NodePlace:
             note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
             self.builder.notes.append(note)
 
-    def take_node(self, become: str, macs: int = 0) -> AccountEntry:
-        """Return the account entry of a node that becomes operators, or a part of one."""
+    def take_node(self, become: str, macs: int = 0, made: SlotView | None = None) -> AccountEntry:
+        """Return the account entry of a node that becomes operators, or a part of one.
+
+        ``made``: the view of its first output.
+        """
+        self.set_output(made)
         elements = 0 if macs else self.elements
         return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
 

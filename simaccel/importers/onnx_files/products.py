@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -39,9 +39,7 @@ def conv(place: NodePlace) -> AccountEntry:
     filters, inner, *reach = place.shape(second)
     groups = place.attribute("group", 1) or 1
     macs = place.out_shape[0] * filters * inner * math.prod((*place.out_shape[2:], *reach))
-    if len(size) > layers.MOST_WINDOWS:
-        return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", macs)
-    if why := place.long_window(tuple(reach)):
+    if why := place.wrong_window("a convolution", tuple(reach)):
         return place.pass_node("not taken", why, macs)
     if why := _name_other_filters(place, inner * groups, tuple(reach)):
         return place.pass_node("not taken", why, None)
@@ -64,9 +62,7 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     channels, filters, *reach = place.shape(1)
     groups = place.attribute("group", 1) or 1
     scattered = math.prod(place.shape(0)) * filters * math.prod(reach)
-    if len(size) > layers.MOST_WINDOWS:
-        return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", scattered)
-    if why := place.long_window(tuple(reach)):
+    if why := place.wrong_window("a convolution", tuple(reach)):
         return place.pass_node("not taken", why, scattered)
     if why := _name_other_filters(place, channels, tuple(reach)):
         return place.pass_node("not taken", why, None)
@@ -78,7 +74,13 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     made = transposed_conv(place.builder, place.name, place.shaped_input(0), of, phases)
     place.set_output(made if made.shape == place.out_shape else None)
     added = [math.prod(pending.ranks.values()) for pending in place.builder.pending[before:]]
-    zeros, macs = _zero_share(phases, size), sum(added)
+    products = elements = 1
+    for phase, length in zip(phases, size, strict=True):
+        windows = [window for _, window in phase.first]
+        products *= sum(window.outputs * window.taps for window in windows)
+        elements *= sum(window.count_inside(length) for window in windows)
+    zeros = 1 - Fraction(elements, products) if products else Fraction(0)
+    macs = sum(added)
     border = f"{float(zeros):.1%} of its MACs are products with zeros around the input"
     needed = f"without them it has {int((1 - zeros) * macs):,} of {macs:,}"
     taken = place.take_node(f"conv of {len(added)} phases", macs)
@@ -92,16 +94,6 @@ def _name_other_filters(place: NodePlace, channels: int, reach: Shape) -> str:
         return f"filters of {'x'.join(map(str, reach))}, a kernel_shape of {asked}"
     given = place.shape(0)[1]
     return "" if channels == given else f"{given} channels, filters of {channels}"
-
-
-def _zero_share(phases: Sequence[Phases], size: Shape) -> Fraction:
-    """Return the share of products with zeros around the input."""
-    products = elements = 1
-    for phase, length in zip(phases, size, strict=True):
-        windows = [window for _, window in phase.first]
-        products *= sum(window.outputs * window.taps for window in windows)
-        elements *= sum(window.count_inside(length) for window in windows)
-    return 1 - Fraction(elements, products) if products else Fraction(0)
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
@@ -130,8 +122,7 @@ def gemm(place: NodePlace) -> AccountEntry:
     if second == 1 and _is_summand(place):
         operands = [(made, place.out_shape), place.shaped_input(2)]
         made = place.builder.vector(f"{place.name}.sum", "residual", place.out_shape, operands)
-    place.set_output(made)
-    return place.take_node("gemm", math.prod(place.out_shape) * inner)
+    return place.take_node("gemm", math.prod(place.out_shape) * inner, made)
 
 
 def _is_summand(place: NodePlace) -> bool:
@@ -150,10 +141,14 @@ def matmul(place: NodePlace) -> AccountEntry:
     own = "k" if own == "n" else own
     if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)], "k"):
         return place.pass_node("not taken", why, None)
+    return _take_product(place, factor, place.shape(0)[-1])
+
+
+def _take_product(place: NodePlace, factor: Factor, inner: int) -> AccountEntry:
+    """Map a product of the first input and a factor; ``inner``: size of the summed rank."""
     made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
-    place.set_output(made if made.shape == place.out_shape else made.reshape(place.out_shape))
-    inner = place.shape(0)[-1]
-    return place.take_node("gemm", math.prod(place.out_shape) * inner)
+    view = made if made.shape == place.out_shape else made.reshape(place.out_shape)
+    return place.take_node("gemm", math.prod(place.out_shape) * inner, view)
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
@@ -169,8 +164,8 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
     if why := name_unequal(operands, "k"):
         return place.pass_node("not taken", why, None)
     sizes = whole_sizes(operands)
-    place.set_output(add_contraction(place.builder, place.name, operands, f"{lead}mn"))
-    return place.take_node("gemm", math.prod(sizes.values()))
+    made = add_contraction(place.builder, place.name, operands, f"{lead}mn")
+    return place.take_node("gemm", math.prod(sizes.values()), made)
 
 
 def matmul_bits(place: NodePlace) -> AccountEntry:
@@ -179,19 +174,16 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     bits = place.attribute("bits", 4)
     for harmless in ("block_size", "quant_type", "accuracy_level"):
         place.attribute(harmless)
-    name = f"{place.name}.W"
-    root = place.builder.root(name, "weight", bits=bits)
+    root = place.builder.root(f"{place.name}.W", "weight", bits=bits)
     weights: NodeInput = fresh(root, (columns, inner), (0, 1)), (columns, inner)
-    factor = Factor(weights, "weight", transposed=True)
-    made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
-    place.set_output(made if made.shape == place.out_shape else made.reshape(place.out_shape))
+    entry = _take_product(place, Factor(weights, "weight", transposed=True), inner)
     scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
     why = "scales and zero points of blocks are not moved"
     note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
     place.builder.notes.append(note)
-    return place.take_node("gemm", math.prod(place.out_shape) * inner)
+    return entry
 
 
 def matmul_shape(first: Shape, second: Shape) -> Product:
@@ -266,7 +258,6 @@ def _letters(place: NodePlace) -> tuple[list[tuple[NodeInput, str]], str] | None
 def _map_single_operand(
     place: NodePlace, operand: tuple[NodeInput, str], output: str
 ) -> AccountEntry:
-    """Map an equation of one operand: a transposition, or a sum."""
     source, letters = operand
     left = [letter for letter in letters if letter in output]
     gone = [at for at, letter in enumerate(letters) if letter not in output]

@@ -84,7 +84,6 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
 
     Raises:
         InputError: the file is no ONNX model, or dimensions lack a size (with how to give it).
-
     """
     data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
     onnx = _package(path)

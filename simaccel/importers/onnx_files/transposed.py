@@ -17,8 +17,8 @@ from itertools import product
 from typing import Final
 
 from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
-from simaccel.importers.onnx_files.layers import WINDOW_RANKS, Filters, read_filtered
-from simaccel.importers.onnx_files.places import FilterWindow
+from simaccel.importers.onnx_files.layers import Filters, read_filtered
+from simaccel.importers.onnx_files.places import WINDOW_RANKS, FilterWindow
 from simaccel.importers.onnx_files.views import (
     PendingOperator,
     SlotSpan,

@@ -10,7 +10,7 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
-from simaccel.importers.onnx_files.places import FilterWindow, NodePlace, windows_of
+from simaccel.importers.onnx_files.places import WINDOW_RANKS, FilterWindow, NodePlace, windows_of
 from simaccel.importers.onnx_files.views import PendingOperator, SlotView
 
 UNARY: Final[Mapping[str, str]] = {
@@ -58,15 +58,13 @@ def unary(place: NodePlace) -> AccountEntry:
     """Map an elementwise function; its other inputs are not read."""
     for number in range(1, len(place.node.input)):
         place.report_input(number, "a bias, or another factor: not read")
-    return _one_pass(place)
+    return _one_pass(place, UNARY.get(place.node.op_type, "scale"))
 
 
-def _one_pass(place: NodePlace) -> AccountEntry:
-    kind = UNARY.get(place.node.op_type, "scale")
-    place.set_output(
-        place.builder.vector(place.name, kind, place.out_shape, [place.shaped_input(0)])
-    )
-    return place.take_node(kind)
+def _one_pass(place: NodePlace, kind: str = "scale", axis: int | None = None) -> AccountEntry:
+    operands = [place.shaped_input(0)]
+    made = place.builder.vector(place.name, kind, place.out_shape, operands, axis)
+    return place.take_node(kind, made=made)
 
 
 def rotary(place: NodePlace) -> AccountEntry:
@@ -97,13 +95,11 @@ def binary(place: NodePlace) -> AccountEntry:
     if done in others:
         others.remove(done)
     if not others:
-        place.set_output(builder.vector(place.name, "scale", made, [first]))
-        return place.take_node("scale")
+        return place.take_node("scale", made=builder.vector(place.name, "scale", made, [first]))
     for at, other in enumerate(others):
         name = f"{place.name}.{at}" if at else place.name
         first = builder.vector(name, kind, made, [first, other]), made
-    place.set_output(builder.view(first[0]))
-    return place.take_node(kind)
+    return place.take_node(kind, made=builder.view(first[0]))
 
 
 def _widen_operand(place: NodePlace, operands: Sequence[NodeInput], made: Shape) -> NodeInput:
@@ -122,14 +118,11 @@ def _loneliness(view: SlotView | None) -> int:
 
 def softmax(place: NodePlace) -> AccountEntry:
     """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
-    rank, coerced = (len(place.out_shape), place.network.opset < _COERCED and not place.node.domain)
+    rank, coerced = len(place.out_shape), place.network.opset < _COERCED and not place.node.domain
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
-    place.set_output(
-        _add_along_axes(
-            place, "softmax", (axis, rank if coerced else axis + 1), [place.shaped_input(0)]
-        )
-    )
-    return place.take_node("softmax")
+    axes = axis, rank if coerced else axis + 1
+    made = _add_along_axes(place, "softmax", axes, [place.shaped_input(0)])
+    return place.take_node("softmax", made=made)
 
 
 def _add_along_axes(
@@ -157,8 +150,7 @@ def norm(place: NodePlace) -> AccountEntry:
     axis = int(place.attribute("axis", -1)) % rank
     most = 3 if kind == "layer_norm" else 2
     given = [place.shaped_input(at) for at in range(min(len(place.node.input), most))]
-    place.set_output(_add_along_axes(place, kind, (axis, rank), given))
-    return place.take_node(kind)
+    return place.take_node(kind, made=_add_along_axes(place, kind, (axis, rank), given))
 
 
 def skip_norm(place: NodePlace) -> AccountEntry:
@@ -190,18 +182,14 @@ def group_norm(place: NodePlace) -> AccountEntry:
     if part is None:
         place.builder.store_in_dram(source)
     vector = place.builder.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
-    place.set_output(vector.reshape(made))
-    return place.take_node("layer_norm")
+    return place.take_node("layer_norm", made=vector.reshape(made))
 
 
 def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.out_shape)
     place.attribute("p")
-    place.set_output(
-        place.builder.vector(place.name, "rms_norm", place.out_shape, [place.shaped_input(0)], axis)
-    )
-    return place.take_node("rms_norm")
+    return _one_pass(place, "rms_norm", axis)
 
 
 def batch_norm(place: NodePlace) -> AccountEntry:
@@ -217,8 +205,8 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     channel: NodeInput = None, (1, made[1], *([1] * (len(made) - 2)))
     scaled = builder.vector(place.name, "product", made, [place.shaped_input(0), channel])
     shift = f"{place.name}.shift"
-    place.set_output(builder.vector(shift, "residual", made, [(scaled, made), channel]))
-    return place.take_node("product and residual")
+    shifted = builder.vector(shift, "residual", made, [(scaled, made), channel])
+    return place.take_node("product and residual", made=shifted)
 
 
 def _maker(place: NodePlace) -> PendingOperator | None:
@@ -231,19 +219,14 @@ def _maker(place: NodePlace) -> PendingOperator | None:
 def pool(place: NodePlace) -> AccountEntry:
     """Map a pooling over windows."""
     kind = "average_pooling" if "Average" in place.node.op_type else "pooling"
-    size = place.shape(0)[2:]
-    if len(size) > layers.MOST_WINDOWS:
-        return place.pass_node("not taken", f"a pooling of {len(size)} dimensions")
     reach = tuple(place.attribute("kernel_shape"))
-    if why := place.long_window(reach):
+    if why := place.wrong_window("a pooling", reach):
         return place.pass_node("not taken", why)
-    windows = windows_of(place, size, reach)
+    windows = windows_of(place, place.shape(0)[2:], reach)
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
-    place.set_output(
-        layers.add_pooling(place.builder, place.name, kind, place.shaped_input(0), windows)
-    )
-    return place.take_node(kind)
+    made = layers.add_pooling(place.builder, place.name, kind, place.shaped_input(0), windows)
+    return place.take_node(kind, made=made)
 
 
 def reduction(place: NodePlace) -> AccountEntry:
@@ -258,17 +241,13 @@ def reduction(place: NodePlace) -> AccountEntry:
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
-        place.set_output(
-            place.builder.vector(place.name, "scale", place.out_shape, [place.shaped_input(0)])
-        )
-        return place.take_node("scale")
+        return _one_pass(place)
     axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.out_shape) == count
-    reduced = layers.add_reduction(
-        place.builder, place.name, place.shaped_input(0), axes, keeps=keeps
-    )
-    place.set_output(reduced if reduced.shape == place.out_shape else None)
-    return place.take_node("average_pooling")
+    source = place.shaped_input(0)
+    reduced = layers.add_reduction(place.builder, place.name, source, axes, keeps=keeps)
+    made = reduced if reduced.shape == place.out_shape else None
+    return place.take_node("average_pooling", made=made)
 
 
 def resize(place: NodePlace) -> AccountEntry:
@@ -279,15 +258,12 @@ def resize(place: NodePlace) -> AccountEntry:
     size, made, builder = place.shape(0), place.out_shape, place.builder
     count = len(size) - 2
     parts = [had % makes for had, makes in zip(size, made, strict=True)]
-    if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
+    if not any(parts) and size[:2] == made[:2] and 0 < count <= len(WINDOW_RANKS):
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
-        place.set_output(
-            layers.add_pooling(
-                builder, place.name, "average_pooling", place.shaped_input(0), windows
-            )
-        )
-        return place.take_node("average_pooling")
+        kind, source = "average_pooling", place.shaped_input(0)
+        pooled = layers.add_pooling(builder, place.name, kind, source, windows)
+        return place.take_node(kind, made=pooled)
     entry, had = _one_pass(place), math.prod(size)
     if size != made:
         why = f"{had} elements, read as the {math.prod(made)} that are made"

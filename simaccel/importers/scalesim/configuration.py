@@ -24,6 +24,7 @@ from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.hardware.fold_grid import STATIONARITIES
 from simaccel.hardware.quantity import MAX_COUNT
+from simaccel.importers.file_kinds import accelerator_name
 
 _PRESETS: Final = "architecture_presets"
 _SIDES: Final = ("ArrayHeight", "ArrayWidth")
@@ -72,7 +73,6 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
 
     Raises:
         InputError: the file is no configuration, or lacks a size.
-
     """
     file, parser = str(path), configparser.ConfigParser(strict=True, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # as they are written
@@ -174,9 +174,7 @@ class _Reading:
             weight = {"bandwidth_bytes_per_second": rates[1], "staging_bytes": sizes[1]}
             memories = {"memories": {"weight": {**weight, "source": source}, "source": source}}
         return {
-            "name": "".join(
-                letter if letter.isalnum() or letter in "_.-" else "_" for letter in path.stem
-            ),
+            "name": accelerator_name(path),
             "description": f"{rows} x {cols} PEs of a SCALE-Sim file",
             "clock_hz": _CLOCK_HZ,
             "array": {

@@ -113,8 +113,6 @@ class _Sheet:
 
 @dataclass(frozen=True)
 class _CsvRow:
-    """A row of a CSV file, with its line number."""
-
     line: int
     cells: list[str]
 
@@ -143,7 +141,6 @@ def load_topology(
 
     Raises:
         InputError: all faults of the file, each with line and column, or of the other arguments.
-
     """
     faults = size_faults("topology", {"batch": batch}, MAX_LAYER_SIZE)
     try:
@@ -166,7 +163,6 @@ def load_estimates(path: str | Path) -> dict[str, float]:
 
     Raises:
         InputError: all faults of the file, each with line and column.
-
     """
     return dict(read_topology(path).estimates)
 
@@ -176,7 +172,6 @@ def read_topology(path: str | Path) -> _Topology:
 
     Raises:
         InputError: all faulty cells, or there is no layer.
-
     """
     header, *rows = _rows(str(path))
     require_at_most(str(path), "layers", len(rows), MAX_OPERATORS, "layers")

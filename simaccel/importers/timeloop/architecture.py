@@ -20,6 +20,7 @@ from typing import Any, Final
 from simaccel.errors import ABSENT, InputError
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.hardware.levels import ROLES, Role
+from simaccel.importers.file_kinds import accelerator_name
 from simaccel.importers.timeloop.parts import (
     LOOPS,
     SECONDS,
@@ -57,7 +58,6 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
 
     Raises:
         InputError: all that can't be modelled.
-
     """
     reading = TimeloopReading(document, file)
     parts = reading.parts()
@@ -160,12 +160,9 @@ def _memories(
 
 
 def _words(reading: TimeloopReading, part: TimeloopPart) -> int | None:
-    """Return the number of words of a memory."""
-    entries = reading.amount(part, "entries")
-    if entries is not None:
+    if (entries := reading.amount(part, "entries")) is not None:
         return entries
-    bits = _capacity_bits(reading, part)
-    word = reading.amount(part, "word_bits")
+    bits, word = _capacity_bits(reading, part), reading.amount(part, "word_bits")
     return bits and word and bits // word
 
 
@@ -203,13 +200,12 @@ class _Architecture:
         other = f"{source}: not described there, so not limited"
         pipe = {"topology": "unlimited", "link_bytes_per_cycle": 2, "hop_cycles": 0}
         rows, lanes = levels.pes // levels.columns, levels.macs.instances // levels.pes
-        name = "".join(
-            letter if letter.isalnum() or letter in "_.-" else "_" for letter in self.path.stem
-        )
         lane = f" of {lanes} MACs" if lanes > 1 else ""
-        clock = self._clock()
+        clock, buffer = self._clock(), levels.buffer
+        kept = buffer.keeps if buffer is not None else frozenset()
+        bypassed = [] if kept is None else [role for role in ROLES if role not in kept]
         document = {
-            "name": name,
+            "name": accelerator_name(self.path),
             "description": f"{rows} x {levels.columns} PEs{lane} of a Timeloop architecture",
             "clock_hz": clock,
             "array": {
@@ -218,7 +214,7 @@ class _Architecture:
                 "cols": levels.columns,
                 "lanes": lanes,
                 "memories": self._memories(source),
-                "bypass_buffer": self._bypass(),
+                "bypass_buffer": bypassed,
                 "source": source,
             },
             "buffer": self._buffer(clock, source),
@@ -231,9 +227,7 @@ class _Architecture:
                 "source": f"{source}: energy is Accelergy's, not described there",
             },
         }
-        left = [
-            f"{entry.name} ({entry.why})" for entry in self.entries() if entry.how == "not taken"
-        ]
+        left = [f"{part.name} ({part.why})" for part in self.entries() if part.how == "not taken"]
         document["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
         return document
 
@@ -254,11 +248,8 @@ class _Architecture:
 
     def _memories(self, source: str) -> dict[str, Any]:
         sections: dict[str, Any] = {"source": source}
-        by_part: dict[str, list[Role]] = {}
         for role, part in self.levels.memories.items():
-            by_part.setdefault(part.path, []).append(role)
-        for role, part in self.levels.memories.items():
-            several = len(by_part[part.path]) > 1
+            several = [*self.levels.memories.values()].count(part) > 1
             sections["shared" if several else role] = {
                 "capacity_bytes": self._bytes(part),
                 "read_pj_per_byte": 0.0,
@@ -273,40 +264,30 @@ class _Architecture:
             self.reading.refuse(f"{part.path}.attributes", part.name, allowed)
         return max(1, (bits or _BITS) // _BITS)
 
-    def _bypass(self) -> list[Role]:
-        buffer = self.levels.buffer
-        if buffer is None:
-            return list(ROLES)
-        return [] if buffer.keeps is None else [role for role in ROLES if role not in buffer.keeps]
-
     def _buffer(self, clock: int, source: str) -> dict[str, Any]:
         part = self.levels.buffer
-        rates = {"read": "unlimited", "write": "unlimited"} | (
-            {way: self._rate(part, way, clock) for way in ("read", "write")} if part else {}
-        )
         return {
             "capacity_bytes": self._bytes(part) if part else "unlimited",
-            "read_bytes_per_second": rates["read"],
-            "write_bytes_per_second": rates["write"],
+            "read_bytes_per_second": self._rate(part, "read", clock),
+            "write_bytes_per_second": self._rate(part, "write", clock),
             "source": source if part else f"{source} has none",
         }
 
-    def _rate(self, part: TimeloopPart, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+    def _rate(self, part: TimeloopPart | None, way: str, clock: int) -> int | str:
         """Return a part's bandwidth in bytes per second, from its words per cycle."""
-        words = self.reading.amount(part, f"{way}_bandwidth")
-        bits = self.reading.amount(part, "word_bits")
-        if words is None:
+        if part is None or (words := self.reading.amount(part, f"{way}_bandwidth")) is None:
             return "unlimited"
+        bits = self.reading.amount(part, "word_bits")
         if bits is None:
             self.reading.refuse(f"{part.path}.attributes.word-bits", ABSENT, "bits of a word")
             return "unlimited"
         return words * bits * clock // _BITS
 
-    def _dram(self, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+    def _dram(self, clock: int) -> int | str:
         """Return the DRAM's bandwidth in bytes per second; of two directions the larger one."""
         rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
-        known = [rate for rate in rates if rate != "unlimited"]
-        return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
+        known = [rate for rate in rates if isinstance(rate, int)]
+        return rates[0] if rates[0] in known else max(known, default="unlimited")
 
     def _precision(self, source: str) -> dict[str, Any]:
         """Return the number formats of elements, as wide as the DRAM's words, if there is one."""

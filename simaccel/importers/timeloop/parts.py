@@ -19,8 +19,14 @@ from simaccel.hardware.levels import ROLES, Role
 
 _RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
 _WHOLE: Final = re.compile(r"[0-9]{1,13}")
-_STORAGES: Final = ("dram", "sram", "regfile", "buffer", "storage", "buffet", "reg")
-_COMPUTE: Final = ("mac", "compute", "alu")
+_PartKind = Literal["dram", "storage", "compute", "other"]
+_KINDS: Final[Mapping[_PartKind, tuple[str, ...]]] = {
+    "dram": ("dram",),
+    "storage": ("sram", "regfile", "buffer", "storage", "buffet", "reg"),
+    "compute": ("mac", "compute", "alu"),
+    "other": ("",),
+}
+"""Kind of a part -> texts in its class, one of which it has; in this order."""
 _NAMES: Final[Mapping[Role, tuple[str, ...]]] = {
     "weight": ("weight", "filter", "wgt"),
     "output": ("output", "psum", "ofmap", "accu", "oact"),
@@ -60,7 +66,7 @@ class TimeloopPart:
 
     name: str
     path: str
-    of: Literal["dram", "storage", "compute", "other"]
+    of: _PartKind
     attributes: Mapping[str, Any]
     instances: int
     columns: int | None = None
@@ -117,12 +123,15 @@ class TimeloopReading:
         if isinstance(described.get("nodes"), list):
             return list(self._read_list(described["nodes"], _Where(f"{root}.nodes"))[0])
         if "arithmetic" in described:
-            return list(self._oldest(described, root))
+            storages = list(enumerate(_list(described.get("storage"))))[::-1]
+            plain = [(own, f"{root}.storage[{at}]") for at, own in storages]
+            parts = [part for own, path in plain for part in self._plain(own, path, "storage")]
+            own = described["arithmetic"]
+            return [*parts, *self._plain(own, f"{root}.arithmetic", "compute")]
         if isinstance(described.get("subtree"), list):
             return list(self._read_nested(described, _Where(root)))
-        self.refuse(
-            root, ", ".join(map(str, described)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
-        )
+        names = ", ".join(map(str, described)) or ABSENT
+        self.refuse(root, names, "`subtree`, `nodes` or `arithmetic`")
         return []
 
     def _read_nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
@@ -171,7 +180,6 @@ class TimeloopReading:
         return parts, where
 
     def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
-        """Return the place inside a node's spatial instances."""
         spatial = node.get("spatial")
         if spatial is None:
             return where
@@ -187,22 +195,14 @@ class TimeloopReading:
         count = where.count * sizes["meshX"] * sizes["meshY"]
         return _Where(where.path, count, where.attributes, columns)
 
-    def _oldest(self, given: Mapping[str, Any], root: str) -> Iterator[TimeloopPart]:
-        storages = _list(given.get("storage"))
-        for at in reversed(range(len(storages))):
-            yield from self._plain(storages[at], f"{root}.storage[{at}]", "storage")
-        yield from self._plain(given["arithmetic"], f"{root}.arithmetic", "compute")
-
-    def _plain(
-        self, component: object, path: str, of: Literal["storage", "compute"]
-    ) -> Iterator[TimeloopPart]:
+    def _plain(self, component: object, path: str, of: _PartKind) -> Iterator[TimeloopPart]:
         if not isinstance(component, Mapping):
             self.refuse(path, component, "a mapping")
             return
         count = self.whole(f"{path}.instances", component.get("instances", 1)) or 1
         name = str(component.get("name", of))
         outside = "DRAM" in (component.get("technology"), component.get("class"), name)
-        kind = "dram" if of == "storage" and outside else of
+        kind: _PartKind = "dram" if of == "storage" and outside else of
         columns = component.get("meshX")
         yield TimeloopPart(
             name, path, kind, component, count, columns and self.whole(f"{path}.meshX", columns)
@@ -216,7 +216,8 @@ class TimeloopReading:
         attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
         self._account(component)
         name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
-        kind = _kind(f"{component['class']} {component.get('subclass', '')}".lower())
+        kinds = f"{component['class']} {component.get('subclass', '')}".lower()
+        kind = next(of for of, texts in _KINDS.items() if any(map(kinds.count, texts)))
         named = where.count * _count(component)
         part = TimeloopPart(
             name, path, kind, attributes, named, where.columns, self._keeps(name, component)
@@ -359,14 +360,6 @@ def role_of(name: str) -> Role | None:
 def _count(node: Mapping[str, Any]) -> int:
     match = _RANGE.match(str(node.get("name", "")))
     return max(1, int(match[3]) - int(match[2]) + 1) if match else 1
-
-
-def _kind(text: str) -> Literal["dram", "storage", "compute", "other"]:
-    if "dram" in text:
-        return "dram"
-    if any(map(text.count, _STORAGES)):
-        return "storage"
-    return "compute" if any(map(text.count, _COMPUTE)) else "other"
 
 
 def _list(given: object) -> list[Any]:

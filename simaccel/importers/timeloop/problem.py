@@ -38,11 +38,7 @@ _CNN_LAYER: Final[Mapping[str, Any]] = {
                 [["S", "Hdilation"], ["Q", "Hstride"]],
             ],
         },
-        {
-            "name": "Outputs",
-            "projection": [[["N"]], [["M"]], [["Q"]], [["P"]]],
-            "read_write": True,
-        },
+        {"name": "Outputs", "projection": [[["N"]], [["M"]], [["Q"]], [["P"]]], "read_write": True},
     ],
 }
 """The convolution of Timeloop's library (problem-shapes/cnn-layer.yaml)."""
@@ -67,17 +63,8 @@ _OF_PROBLEM: Final = ("version", "shape", "name")
 _OF_SHAPE: Final = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces")
 _OF_SPACE: Final = ("name", "projection", "read_write", "read-write")
 _OF_HARDWARE: Final = (
-    "architecture",
-    "arch",
-    "components",
-    "mapper",
-    "mapping",
-    "variables",
-    "globals",
-    "constraints",
-    "architecture_constraints",
-    "mapspace_constraints",
-    "mapspace",
+    *("architecture", "arch", "components", "mapper", "mapping", "variables", "globals"),
+    *("constraints", "architecture_constraints", "mapspace_constraints", "mapspace"),
 )
 _DENSITIES: Final = ("densities", "commonDensity", "common_density")
 _LOOKS = "this looks like a Timeloop problem, whose {} must be {}"
@@ -95,13 +82,16 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
 
     Raises:
         InputError: all that is missing, or can't be read.
-
     """
     problem = document.get("problem", ABSENT)
     if not isinstance(problem, Mapping):
         allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
         raise InputError([Fault(source, "problem", problem, allowed)])
-    instance = _instance(problem, source)
+    beside = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
+    if "instance" in problem or not beside:
+        instance = _section(problem, "instance", "a mapping of sizes", source)
+    else:
+        instance = beside  # in old files
     shape = _shape(problem, source, instance)
     spaces = shape.get("data_spaces", shape.get("data-spaces"))
     ranks, coefficients = _sizes(shape, instance, source)
@@ -150,32 +140,17 @@ def _shape(
         raise InputError([Fault(source, "problem.shape", named, allowed)])
     if known is not _CNN_LAYER or "M" in instance or "K" not in instance:
         return known
-    return _with_rank(known, "M", "K")
+    renamed: Mapping[Any, Any] = _output_channels_as_k(known)
+    return renamed
 
 
-def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
-    """Return a shape with a rank renamed."""
-
-    def rename_part(part: Any) -> Any:  # noqa: ANN401 - lists of names
-        if isinstance(part, list):
-            return [rename_part(name) for name in part]
-        return part_of.get(part, part)
-
-    part_of = {old: new}
-    spaces = [
-        {**space, "projection": rename_part(space["projection"])} for space in shape["data_spaces"]
-    ]
-    return {**shape, "dimensions": rename_part(shape["dimensions"]), "data_spaces": spaces}
-
-
-def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
-    """Return the sizes of the ranks: a section, or (in old files) keys beside the shape."""
-    if "instance" in problem:
-        return _section(problem, "instance", "a mapping of sizes", source)
-    found = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
-    if not found:
-        raise _fault(source, "problem.instance", ABSENT, "a mapping of sizes")
-    return found
+def _output_channels_as_k(part: Any) -> Any:  # noqa: ANN401 - plain data of any form
+    """Return a shape, or a part of it, with the rank M named K."""
+    if isinstance(part, Mapping):
+        return {key: _output_channels_as_k(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_output_channels_as_k(value) for value in part]
+    return "K" if part == "M" else part
 
 
 def _entries(
@@ -199,17 +174,13 @@ def _entries(
         if name in sizes:
             yield AccountEntry(path, "taken", "a size")
         elif name in _DENSITIES:
-            yield _density(path, value)
+            dense = AccountEntry(path, "harmless", "1.0: dense")
+            sparse = AccountEntry(path, "not taken", "sparsity is not modelled", macs=None)
+            yield dense if _is_dense(value) else sparse
         elif name in _INPUT_SIZES:
             yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
         elif value == 1:
             yield AccountEntry(path, "harmless", "1, of nothing that there is")
-
-
-def _density(path: str, density: Any) -> AccountEntry:  # noqa: ANN401 - a number, or a mapping
-    if _is_dense(density):
-        return AccountEntry(path, "harmless", "1.0: dense")
-    return AccountEntry(path, "not taken", "sparsity is not modelled", macs=None)
 
 
 def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of them

@@ -30,8 +30,7 @@ from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import BUFFER, Group
 from simaccel.papers.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
-from simaccel.papers.orojenesis.segment import Segment, figures
-from simaccel.papers.orojenesis.ski_slope import SkiSlope
+from simaccel.papers.orojenesis.segment import Segment, SkiSlope, figures
 from simaccel.workload import Workload
 from simaccel.workload.names import sums_name
 
@@ -80,19 +79,15 @@ class _CountedCosts:
 
     def _counts(self, op: BoundOperator, way: BranchKeeps) -> FamilyCounts:
         """Return the counts of a branch, with its other tensors kept over the fork."""
-        operators = self.fusion.space.operators
-        ways = [way if one is op else _OVER for one in operators]
-        return count_tiles(self._family(ways), op.name)
-
-    def _family(self, ways: Sequence[BranchKeeps]) -> Family:
-        """Return the family of trees with shared loops of all tiles."""
         fusion = self.fusion
+        ways = [way if operator is op else _OVER for operator in fusion.space.operators]
         ranks = (*fusion.batch, *self.shared)
         tiles = (*(ints(1) for _ in fusion.batch), *(self.tiles[rank] for rank in self.shared))
         loops = FamilyLoops(ranks, tiles, tuple(ints(at) for at in range(len(ranks))))
-        one = family_of(fusion.space, fusion.tree([], ways))
-        inside = one.branch[1:] if fusion.batch else one.branch
-        return Family(one.space, (loops, *inside) if ranks else inside, one.aliases)
+        family = family_of(fusion.space, fusion.tree([], ways))
+        inside = family.branch[1:] if fusion.batch else family.branch
+        branch = (loops, *inside) if ranks else inside
+        return count_tiles(Family(family.space, branch, family.aliases), op.name)
 
 
 def fused_segment(
@@ -112,7 +107,12 @@ def fused_segment(
         known.append((shared, ways))
     if not len(front):
         return None
-    groups = [_group(fusion, known, origin) for origin in front.origin]
+    groups = []
+    for which, *numbers in front.origin.tolist():
+        shared, ways = known[which]
+        tiles = list(zip(shared, numbers, strict=False))
+        chosen = zip(ways, numbers[MOST_SHARED:], strict=False)
+        groups.append(fusion.tree(tiles, [choices[number] for choices, number in chosen]))
     exact = _count_slope(workload, groups)
     return Segment(
         fusion.operators, exact, lambda number: groups[int(exact.origin[number][0])], mappings
@@ -172,8 +172,7 @@ def _combine(
     if not better.any():
         return
     row, column = np.nonzero(better)
-    width = 1 + _WIDTH
-    origin = np.zeros((row.size, width), dtype=np.int64)
+    origin = np.zeros((row.size, 1 + _WIDTH), dtype=np.int64)
     origin[:, 0] = number
     for at, tile in enumerate(tiles):
         origin[:, 1 + at] = tile[rows][column]
@@ -193,23 +192,10 @@ def _useful(rooms: Ints, moves: Ints) -> Ints:
     return ints(keep)
 
 
-def _group(
-    fusion: FusedGroup, known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]], origin: Ints
-) -> Group:
-    shared, ways = known[int(origin[0])]
-    tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
-    first = 1 + MOST_SHARED
-    chosen = [choices[int(origin[first + at])] for at, choices in enumerate(ways)]
-    return fusion.tree(tiles, chosen)
-
-
 def _count_slope(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
     """Return the front of trees, with the bytes that the machine moves."""
     front = SkiSlope()
-    rows = []
-    for group in groups:
-        room, moved = figures(family_of(space_of(workload, group), group))
-        rows.append((int(room), int(moved)))
-    table = ints(rows)
-    front.add(table[:, 0], table[:, 1], np.arange(len(rows)).reshape(-1, 1))
+    counted = (figures(family_of(space_of(workload, group), group)) for group in groups)
+    table = ints([(int(room), int(moved)) for room, moved in counted])
+    front.add(table[:, 0], table[:, 1], np.arange(len(groups)).reshape(-1, 1))
     return front

@@ -128,7 +128,6 @@ class FusedGroup:
         )
 
     def _source_ranks(self, op: BoundOperator) -> set[str]:
-        """Return the terms of an operator's derived ranks."""
         derived = self.space.derived
         found: set[str] = set()
         waiting = [rank for rank in op.ranks if rank in derived]
@@ -196,21 +195,16 @@ class FusedGroup:
             if tile < sizes[rank]:
                 loops.append(Loop(rank, tile))
                 sizes[rank] = tile
-        over = dict.fromkeys(
-            name for name in self.space.made if name in self.between - self.aliases
-        )
+        passed = self.between - self.aliases
+        over = dict.fromkeys(name for name in self.space.made if name in passed)
         branches: list[Tree] = []
         for op, way in zip(self.space.operators, ways, strict=True):
             over |= dict.fromkeys(
                 use for use, _ in self.outside_tensors(op) if use not in way.inside
             )
             branches.append(self._branch(op, way, sizes))
-        keeps = tuple(Keep(name, BUFFER) for name in over)
-        return Group(
-            operators=self.operators,
-            tree=(*loops, *keeps, Fork(tuple(branches))),
-            merged=self.merged,
-        )
+        tree: Tree = (*loops, *(Keep(name, BUFFER) for name in over), Fork(tuple(branches)))
+        return Group(operators=self.operators, tree=tree, merged=self.merged)
 
     def _branch(self, op: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
         views, left = dict(op.uses), dict(sizes)
@@ -255,13 +249,9 @@ class FusedGroup:
     def _may_be_inside(self, view: TensorView, template: TreeKind) -> bool:
         if view.name in self.space.made:
             return template.outputs
-        weight = self.workload.tensors[view.name].kind == "weight" or not self._rows(view)
-        return weight or template.inputs
-
-    def _rows(self, view: TensorView) -> bool:
-        """Return whether a tensor has the ranks of the output's rows."""
-        last = self.space.operators[-1].output.names
-        return bool(view.names & last & set(self.common))
+        rows = self.space.operators[-1].output.names.intersection(self.common)
+        is_weight = self.workload.tensors[view.name].kind == "weight"
+        return is_weight or not view.names & rows or template.inputs
 
     def sequences(self, template: TreeKind) -> Iterator[tuple[str, ...]]:
         """Yield shared loops in every order."""
@@ -278,21 +268,20 @@ class FusedGroup:
         summed = any(rank in op.reduced for rank in shared for op in self.space.operators)
         key = (template.name, tuple(shared) if summed else frozenset(shared))
         if key not in self._known_ways:
-            self._known_ways[key] = self._legal_ways(shared, template)
+            over = [BranchKeeps(())] * len(self.operators)
+            self._known_ways[key] = [
+                [
+                    way
+                    for way in self.ways(op, template)
+                    if self._legal(shared, [*over[:at], way, *over[at + 1 :]])
+                ]
+                for at, op in enumerate(self.space.operators)
+            ]
         return self._known_ways[key]
 
     @cached_property
     def _known_ways(self) -> dict[object, list[list[BranchKeeps]]]:
         return {}
-
-    def _legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
-        over = [BranchKeeps(())] * len(self.operators)
-        found = []
-        for at, op in enumerate(self.space.operators):
-            ways = self.ways(op, template)
-            some = [way for way in ways if self._legal(shared, [*over[:at], way, *over[at + 1 :]])]
-            found.append(some)
-        return found
 
     def _legal(self, shared: Sequence[str], ways: Sequence[BranchKeeps]) -> bool:
         """Return whether trees can be executed, by checking one of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.floor.problem import BoundOperand
+from simaccel.analytic.floor.problem import BoundOperand, BoundProblem
 from simaccel.workload.einsum import Terms
 
 Halo = Literal["exact", "machine", "tool", "tool-last"]
@@ -124,7 +124,6 @@ def _brought_elements(
 
 
 def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
-    """Return the sum of a dimension's extents after each step."""
     if len(dim) == 1 and dim[0][1] == 1:
         cut = cuts[dim[0][0]]
         if dim[0][0] in inside:
@@ -199,3 +198,66 @@ def _pieces(
         yield _Piece(trips - ragged, cut.tile, cut.tile, zero)
         if ragged:
             yield _Piece(ints(1), cut.last, cut.last, zero)
+
+
+def traffic(
+    problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand], halo: Halo = "exact"
+) -> Ints:
+    """Return the least bytes between buffer and DRAM over all orders, for each tiling.
+
+    ``cuts`` are of the problem's free ranks. A tensor that isn't ``kept`` is accessed for each
+    multiply-accumulate. Sums that come back are read again: 2 accesses a tile but for the first.
+    """
+    best = _best(problem, cuts, kept, halo, None)
+    total = ints(0)  # first tiles and tensors that bypass, less sums that aren't read
+    for operand in problem.operands:
+        times = 1 + operand.is_output
+        every = tile_elements(operand, cuts) if operand in kept else problem.group_macs
+        first = problem.elements(operand) if operand.is_output else 0
+        total = total + (every * times - first) * operand.bytes_per_element
+    return problem.groups * (best + total)
+
+
+def best_order(
+    problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand], halo: Halo = "exact"
+) -> list[str]:
+    """Return the best order of one tiling, from the outermost loop; loops of one trip too."""
+    choices: dict[int, int] = {}
+    _best(problem, cuts, kept, halo, choices)
+    ranks, order = problem.free, []
+    inside = (1 << len(ranks)) - 1
+    while inside:
+        number = choices[inside]
+        order.append(ranks[number])
+        inside -= 1 << number
+    return order
+
+
+def _best(
+    problem: BoundProblem,
+    cuts: Cuts,
+    kept: Sequence[BoundOperand],
+    halo: Halo,
+    choices: dict[int, int] | None,
+) -> Ints:
+    """Return the bytes of all steps; ``choices``: gets the outermost loop of each set of loops."""
+    ranks, steps = problem.free, LoopSteps(cuts, halo)
+    best: list[Ints | None] = [None] * (1 << len(ranks))
+    best[0] = ints(0)
+    for inside, known in enumerate(best):
+        assert known is not None  # noqa: S101 - every set but the first has a smaller one
+        names = frozenset(rank for n, rank in enumerate(ranks) if inside >> n & 1)
+        for number, rank in enumerate(ranks):
+            if inside >> number & 1:
+                continue
+            total = known
+            for operand in kept:
+                brought = steps.elements(operand, rank, names)
+                total = total + brought * (operand.bytes_per_element * (1 + operand.is_output))
+            wider, old = inside | 1 << number, best[inside | 1 << number]
+            if choices is not None and (old is None or int(total) < int(old)):
+                choices[wider] = number
+            best[wider] = total if old is None else np.minimum(old, total)
+    least = best[-1]
+    assert least is not None  # noqa: S101 - as above
+    return least

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.family import ints
 from simaccel.analytic.floor.problem import BoundOperand, BoundProblem, NoBoundError
 from simaccel.analytic.sizes import divisors
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE
-from simaccel.papers.orojenesis.attain import FACTORS, group_of, is_alone, nest
-from simaccel.papers.orojenesis.halo import Cuts, Halo, RankCut, tile_elements
-from simaccel.papers.orojenesis.orders import best_order, traffic
-from simaccel.papers.orojenesis.segment import Segment
-from simaccel.papers.orojenesis.ski_slope import SkiSlope
-from simaccel.papers.orojenesis.tilings import options, orders, tilings
+from simaccel.papers.orojenesis.halo import Halo, RankCut, best_order, tile_elements, traffic
+from simaccel.papers.orojenesis.segment import Segment, SkiSlope
+from simaccel.papers.orojenesis.tilings import (
+    FACTORS,
+    group_of,
+    is_alone,
+    nest,
+    options,
+    orders,
+    tilings,
+)
 from simaccel.papers.orojenesis.uneven import is_proved, uneven_front, uneven_group
 
 _SHAPES: Final = 256
@@ -54,20 +58,30 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
     Raises:
         NoBoundError: an uneven bound for a systolic array that can't fold the einsum, or elements
             of 4 bits, which ``workload_bound`` counts in half bytes.
-
     """
     if any(operand.bits % BYTE for operand in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
     if mapspace.uneven and mapspace.array:
-        _require_folds(problem)
+        name = problem.operator.name
+        alone = [rank for rank in problem.free if is_alone(problem, rank)]
+        if alone or len(problem.operator.inputs) != FACTORS:
+            why = f"rank {alone[0]} is in one tensor only" if alone else "it has not two factors"
+            raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
     front, complete = _front(_ProblemShape(_shape_of(problem), problem), mapspace)
 
     def group(number: int) -> Group | None:
         origin = front.origin[number]
         if origin[0] < 0:
             return uneven_group(problem, origin)
-        return _even_group(problem, mapspace, origin)
+        tiles = dict(zip(problem.free, map(ints, origin[1:]), strict=True))
+        kept = _subsets(problem, mapspace)[int(origin[0])]
+        if len(kept) < len(problem.operands):
+            return None  # on the machine PEs hold operands that bypass the buffer, and move less
+        cuts = {rank: RankCut(problem.sizes[rank], tile) for rank, tile in tiles.items()}
+        order = best_order(problem, cuts, kept, mapspace.halo)
+        loops = {rank: tiles[rank] for rank in order}
+        return group_of(problem, nest(problem, [loops, *(operand.name for operand in kept)]))
 
     names, count = (problem.operator.name,), mappings_of(problem, mapspace)
     return Segment(names, front, group, count, complete)
@@ -105,30 +119,6 @@ def _front(shaped: _ProblemShape, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
     return front, complete
 
 
-def _even_group(problem: BoundProblem, mapspace: Mapspace, origin: Ints) -> Group | None:
-    """Return the tree of a point, None if a tensor bypasses the buffer.
-
-    On the machine PEs would hold operands of it for a while, and move less.
-    """
-    tiles = dict(zip(problem.free, map(ints, origin[1:]), strict=True))
-    kept = _subsets(problem, mapspace)[int(origin[0])]
-    if len(kept) < len(problem.operands):
-        return None
-    cuts = {rank: RankCut(problem.sizes[rank], tile) for rank, tile in tiles.items()}
-    order = best_order(problem, cuts, kept, mapspace.halo)
-    loops = {rank: tiles[rank] for rank in order}
-    return group_of(problem, nest(problem, [loops, *(operand.name for operand in kept)]))
-
-
-def _require_folds(problem: BoundProblem) -> None:
-    """Refuse an einsum that a systolic array can't take with tiles at depths of their own."""
-    name = problem.operator.name
-    alone = [rank for rank in problem.free if is_alone(problem, rank)]
-    if alone or len(problem.operator.inputs) != FACTORS:
-        why = f"rank {alone[0]} is in one tensor only" if alone else "it has not two factors"
-        raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
-
-
 def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
     """Return the front of trees with one loop for each rank, and whether it has all sizes."""
     alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
@@ -140,17 +130,13 @@ def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bo
             for rank, tile in zip(problem.free, tiles, strict=True)
         }
         for number, kept in enumerate(subsets):
-            buffer = _buffer(cuts, kept)
+            rooms = (tensor.bytes_per_element * tile_elements(tensor, cuts) for tensor in kept)
+            buffer = ints(sum(rooms, start=ints(0)))
             moved = traffic(problem, cuts, kept, mapspace.halo)
             flat = [column.ravel() for column in np.broadcast_arrays(buffer, moved, *tiles)]
             origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
             front.add(flat[0], flat[1], origin)
     return front, complete
-
-
-def _buffer(cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
-    sizes = (one.bytes_per_element * tile_elements(one, cuts) for one in kept)
-    return ints(sum(sizes, start=ints(0)))
 
 
 def _subsets(problem: BoundProblem, mapspace: Mapspace) -> list[tuple[BoundOperand, ...]]:

@@ -36,10 +36,15 @@ from simaccel.analytic.family import Family, Ints, ints
 from simaccel.analytic.floor.problem import BoundOperand, BoundProblem
 from simaccel.analytic.sizes import even_pieces
 from simaccel.mapping.tree import Group
-from simaccel.papers.orojenesis.attain import group_of, is_alone, nest
-from simaccel.papers.orojenesis.segment import figures
-from simaccel.papers.orojenesis.ski_slope import SkiSlope
-from simaccel.papers.orojenesis.tilings import MOST_TILINGS, options, tilings
+from simaccel.papers.orojenesis.segment import SkiSlope, figures
+from simaccel.papers.orojenesis.tilings import (
+    MOST_TILINGS,
+    group_of,
+    is_alone,
+    nest,
+    options,
+    tilings,
+)
 
 _PROVED = 3
 Cut = tuple[int, str]

@@ -9,22 +9,58 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, family_of, ints
+from simaccel.analytic.family import Family, FamilyLoops, family_of, ints
 from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.analytic.floor.problem import NoBoundError, problem_of
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Mapping, WorkloadReference
+from simaccel.analytic.sizes import even_pieces
+from simaccel.mapping.space import aliases_of, mergeable, space_of
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Mapping, WorkloadReference
 from simaccel.numbers import BYTE
 from simaccel.papers.orojenesis.fused import fused_segment
 from simaccel.papers.orojenesis.fusion import TEMPLATES
-from simaccel.papers.orojenesis.segment import Segment, figures
+from simaccel.papers.orojenesis.segment import Segment, SkiSlope, figures, join_slopes, of_families
 from simaccel.papers.orojenesis.single import Mapspace, bound
-from simaccel.papers.orojenesis.ski_slope import SkiSlope, join_slopes
-from simaccel.papers.orojenesis.vectors import vector_segment
-from simaccel.workload import Einsum, Operator, Workload
+from simaccel.units import SFU
+from simaccel.workload import VECTORS, Einsum, Operator, Vector, Workload
+
+_FEW = 4
+"""Ranks of which all orders are tried."""
+
+
+def vector_segment(workload: Workload, vector: Vector) -> Segment:
+    """Return a vector operator on its own: one position of each rank at a time, or rows."""
+    merged = mergeable(workload, [vector.name])
+    group = Group(operators=(vector.name,), tree=(), merged=merged)
+    space = space_of(workload, group)
+    op = space.bound_operator(vector.name)
+    axis = space.axes.get(vector.name)
+    outer = [rank for rank in op.ranks if rank != axis and rank in op.output.names]
+    ranks = [*outer, *([axis] if axis else [])]
+    axes = [space.sizes[axis]] if axis else [1]
+    if axis and "normalise" in VECTORS[vector.kind].steps:
+        axes = even_pieces(space.sizes[axis]).tolist()
+    orders = list(permutations(range(len(ranks)))) if len(ranks) <= _FEW else [range(len(ranks))]
+    families = []
+    for sizes in ([axes[-1]], axes[:-1]):
+        if not sizes:
+            continue
+        tiles = [ints(1) for _ in outer]
+        tiles += [ints(sizes).reshape(1, -1)] if axis else []
+        places = tuple(
+            ints([order[at] for order in orders]).reshape(-1, 1) for at in range(len(ranks))
+        )
+        loops = FamilyLoops(tuple(ranks), tuple(tiles), places)
+        in_place = op.inputs[0].ranks == op.output.ranks
+        names = list(dict.fromkeys([*op.names] if in_place else [*op.names, op.output.name]))
+        aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
+        keeps = tuple(Keep(name, BUFFER, ints(1)) for name in names)
+        families.append(Family(space, (loops, *keeps, Do(op.name, SFU)), aliases))
+    return of_families(group, families)
+
 
 UNFUSED = "none"
 FUSIONS = (UNFUSED, *TEMPLATES)
@@ -79,11 +115,11 @@ class WorkloadBound:
 
     def mapping(self, chosen: WorkloadPoint) -> Mapping | None:
         """Return a point's mapping; None if a part of it has none."""
-        groups = [segment.group(own) for segment, own in chosen.parts]
-        if any(group is None for group in groups):
+        groups = (segment.group(own) for segment, own in chosen.parts)
+        body = tuple(group for group in groups if group is not None)
+        if len(body) < len(chosen.parts):
             return None
         reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
-        body = tuple(group for group in groups if group is not None)
         return Mapping(workload=reference, dataflow="bound", body=body)
 
     @property
@@ -124,16 +160,12 @@ def segment_front(workload: Workload, count: int, segment_of: SegmentOf) -> Work
             segments[begin, stop] = segment
             times = workload.times(segment.operators[0])
             own = segment.front
-            both = join_slopes(
-                [steps[begin], SkiSlope(own.buffer, own.accesses * times, own.origin)]
-            )
-            best.add(both.buffer, both.accesses, _prepend_begin(begin, both))
+            repeated = SkiSlope(own.buffer, own.accesses * times, own.origin)
+            both = join_slopes([steps[begin], repeated])
+            origin = np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
+            best.add(both.buffer, both.accesses, origin)
         steps.append(best)
     return WorkloadBound(workload, steps[-1], steps, segments)
-
-
-def _prepend_begin(begin: int, both: SkiSlope) -> Ints:
-    return np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
 
 
 def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -> Segment:
@@ -141,7 +173,6 @@ def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -
 
     Raises:
         NoBoundError: its bound isn't known.
-
     """
     if not isinstance(operator, Einsum):
         return vector_segment(workload, operator)
@@ -181,7 +212,6 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
 
     Raises:
         NoBoundError: the bound of an operator isn't known.
-
     """
     counted = in_half_bytes(workload)
     operators = in_chains(counted) if fuse != UNFUSED else counted.operators
@@ -213,7 +243,6 @@ def in_half_bytes(workload: Workload) -> Workload:
 
     Raises:
         NoBoundError: it has elements of more than 8 bytes beside those of 4 bits.
-
     """
     if not workload.packed:
         return workload

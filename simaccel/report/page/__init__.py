@@ -23,8 +23,8 @@ from simaccel.report.titles import experiment_title
 from simaccel.report.units import energy_text, short_share_text
 from simaccel.study.figure_table import total_of
 from simaccel.trace import TraceError, TraceReader
+from simaccel.trace.questions import limits_of
 from simaccel.trace.schema import CAUSES
-from simaccel.trace.series import limits_of
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 

@@ -53,7 +53,6 @@ def excerpt(
     Raises:
         TraceError: there is no such lane, or the window is not a part of the run, or it holds
             more than ``at_most`` events; the message names one that doesn't.
-
     """
     end = trace.cycles if end is None else end
     if not 0 <= start <= end <= trace.cycles:

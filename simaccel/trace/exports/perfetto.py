@@ -39,7 +39,6 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
 
     Raises:
         TraceError: the window goes beyond cycle 2^52.
-
     """
     if part.end > LAST_CYCLE:
         allowed = f"windows up to cycle {LAST_CYCLE}"

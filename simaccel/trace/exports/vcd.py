@@ -33,11 +33,13 @@ def write_vcd(stream: TextIO, part: Excerpt) -> None:
     A tick of the time scale, 1 ns, is one cycle, whatever the clock: real times are no
     multiples of what VCD can say. There is no date in the file.
     """
+    states = " ".join(f"{number}={cause}" for number, cause in enumerate(CAUSES))
     with VCDWriter(
         stream,
         timescale="1 ns",
         date="",
-        comment=_comment(part),
+        comment="1 ns stands for 1 cycle of the accelerator clock. "
+        f"Cycles {part.start} to {part.end} of {part.trace.cycles}. state: {states}",
         version=f"simaccel {part.trace.header.version}",
         init_timestamp=part.start,
     ) as writer:
@@ -61,14 +63,6 @@ def identifiers(lanes: dict[str, str]) -> dict[str, str]:
     return taken
 
 
-def _comment(part: Excerpt) -> str:
-    states = " ".join(f"{number}={cause}" for number, cause in enumerate(CAUSES))
-    return (
-        f"1 ns stands for 1 cycle of the accelerator clock. Cycles {part.start} to {part.end} "
-        f"of {part.trace.cycles}. state: {states}"
-    )
-
-
 def _register(writer: VCDWriter, kind: str, name: str) -> Signals:
     scope = f"{kind}s", name
     signals: Signals = {
@@ -87,9 +81,6 @@ def _value(event: Event, name: str) -> int | str:
     if name == "state":
         return CAUSES.index(event.cause)
     value: int | str = getattr(event, "kind" if name == "wait" else name)
-    return value if isinstance(value, int) else _escape_text(value) or _NONE
-
-
-def _escape_text(text: str) -> str:
-    """Leave ASCII only, which is what VCD is made of; the writer escapes the blanks."""
-    return text.encode("unicode_escape").decode("ascii")
+    if isinstance(value, int):
+        return value
+    return value.encode("unicode_escape").decode("ascii") or _NONE  # VCD is ASCII; blanks escaped

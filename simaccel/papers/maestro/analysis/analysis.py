@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simaccel.errors import SimaccelError
-from simaccel.papers.maestro.analysis.costs import CaseCosts
-from simaccel.papers.maestro.analysis.counts import (
-    Counts,
-    mean,
-    output_elements,
-    paper_counts,
-)
+from simaccel.papers.maestro.analysis.counts import Counts, mean, output_elements, paper_counts
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known
-from simaccel.papers.maestro.analysis.paper import layer_axes, paper_costs
+from simaccel.papers.maestro.analysis.invocations import CaseCosts, Invocation, Invocations, Known
+from simaccel.papers.maestro.analysis.paper import (
+    CORRECTIONS,
+    PAPER,
+    DirectiveReading,
+    layer_axes,
+    paper_costs,
+)
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, PRESENT
-from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
 from simaccel.papers.maestro.analysis.states import Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.papers.maestro.dataflows.dataflow import ROLES, Dataflow
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import complete, pes_of_cluster
-from simaccel.papers.maestro.dataflows.outputs import over_outputs
+from simaccel.papers.maestro.dataflows.levels import complete, over_outputs, pes_of_cluster
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 Column = NDArray[Any]
@@ -109,7 +107,6 @@ def analyse(
         NotDirectedError: a dataflow that the default reading refuses.
         NothingComputedError: a dataflow that computes nothing.
         NotAnalysedError: several such dataflows.
-
     """
     known: dict[object, LayerAnalysis] = {}
     analyses = []
@@ -187,7 +184,7 @@ def _run(
     outputs, axes = over_outputs(layer, levels), layer_axes(layer)
 
     def costs_of(depth: int, _: object, sizes: Mapping[str, int]) -> CaseCosts:
-        return paper_costs(axes, outputs[depth], sizes, reading.rules_at(depth))
+        return paper_costs(axes, outputs[depth], sizes, reading.at_level(depth))
 
     invocation = Invocations(outputs, costs_of, known).top()
     return DataflowTimes(invocation, times, paper_counts(layer, outputs[0], invocation, reading))
@@ -213,7 +210,13 @@ def _columns(
     columns |= {name: counts[name] * each for name in counts if name != "macs_counted"}
     columns |= {name: value * each for name, value in energies(counts).items()}
     columns |= _bandwidths(run, reading)
-    columns |= _delays(run)
+    step = run.times.steps(run.top)
+    weights = run.top.valid_values(run.top.costs.occurrences)
+    parts = {"ingress": step.ingress, "egress": step.egress, "compute": np.maximum(step.compute, 1)}
+    for name, values in parts.items():
+        columns[f"{name}_delay_min"] = values.min(axis=0)
+        columns[f"{name}_delay_max"] = values.max(axis=0)
+        columns[f"{name}_delay_avg"] = mean(weights, values)
     active = times.active_pes(top)
     columns["avg_utilized_pes"] = active * np.ones(points.count)
     columns["utilization"] = active / (run.pes * each)
@@ -278,19 +281,6 @@ def _bandwidths(run: DataflowTimes, reading: DirectiveReading) -> dict[str, Colu
     return {"peak_noc_bw_req": peak, "avg_noc_bw_req": average, "offchip_bw_req": offchip}
 
 
-def _delays(run: DataflowTimes) -> dict[str, Column]:
-    """Return the least, most and mean cycles of a step at the outermost level."""
-    step = run.times.steps(run.top)
-    weights = run.top.valid_values(run.top.costs.occurrences)
-    found: dict[str, Column] = {}
-    parts = {"ingress": step.ingress, "egress": step.egress, "compute": np.maximum(step.compute, 1)}
-    for name, values in parts.items():
-        found[f"{name}_delay_min"] = values.min(axis=0)
-        found[f"{name}_delay_max"] = values.max(axis=0)
-        found[f"{name}_delay_avg"] = mean(weights, values)
-    return found
-
-
 def _hardware(run: DataflowTimes) -> dict[str, Column]:
     points, counts = run.times.points, run.counts
     parts = (
@@ -301,3 +291,45 @@ def _hardware(run: DataflowTimes) -> dict[str, Column]:
         counts["l2_size_req_total"],
     )
     return {"area_um2": PRESENT.area_um2(*parts), "power_mw": PRESENT.power_mw(*parts)}
+
+
+Effects = dict[str, dict[str, float]]
+_FIGURES: Final = (
+    "macs_counted",
+    "runtime_cycles",
+    "input_l2_read",
+    "filter_l2_read",
+    "output_l2_read",
+    "output_l2_write",
+    "input_l1_write",
+    "filter_l1_write",
+    "l2_size_req_total",
+    "l1_size_req_total",
+    "offchip_bw_req",
+    "energy_total_xmac",
+)
+
+
+def effects(
+    analysed: LayerAnalysis, hardware: Sequence[DirectiveHardware], point: int = 0
+) -> Effects:
+    """Return, by correction, what it adds to each figure that it changes, at one point."""
+    by_correction: Effects = {}
+    kept = analysed.figures(point)
+    for name in CORRECTIONS:
+        reading = replace(analysed.reading, **{name: False})  # type: ignore[arg-type]
+        try:
+            other = analyse_layer(
+                analysed.layer, analysed.dataflow, [hardware[point]], reading
+            ).figures()
+        except SimaccelError:
+            by_correction[name] = {
+                "macs_counted": float(kept["macs_counted"] or 0)
+            }  # nothing without it
+            continue
+        by_correction[name] = {
+            figure: (kept[figure] or 0) - (other[figure] or 0)
+            for figure in _FIGURES
+            if kept[figure] != other[figure]
+        }
+    return by_correction

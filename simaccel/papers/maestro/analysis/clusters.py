@@ -26,14 +26,12 @@ from numpy.typing import NDArray
 
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import PE, Keep, Loop, Node, Spread
-from simaccel.papers.maestro.analysis.costs import CaseCosts
 from simaccel.papers.maestro.analysis.hardware import UNLIMITED
-from simaccel.papers.maestro.analysis.invocations import Invocations
-from simaccel.papers.maestro.analysis.paper import Axes, Axis, paper_costs
-from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.analysis.invocations import CaseCosts, Invocations
+from simaccel.papers.maestro.analysis.paper import PAPER, Axes, Axis, paper_costs
 from simaccel.papers.maestro.analysis.times import InvocationTimes, Points
 from simaccel.papers.maestro.dataflows.dataflow import ROLES, DimMap, Role
-from simaccel.papers.maestro.dataflows.outputs import OutputLevel
+from simaccel.papers.maestro.dataflows.levels import OutputLevel
 
 Sizes = Mapping[str, int]
 _WINDOW: Final = 2
@@ -108,7 +106,7 @@ def time_of(op: BoundOperator, levels: Sequence[Level], points: Points) -> NDArr
     axes, outputs = _axes(op), [level.output for level in levels]
 
     def costs_of(depth: int, _: OutputLevel, sizes: Sizes) -> CaseCosts:
-        return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
+        return paper_costs(axes, outputs[depth], sizes, PAPER)
 
     top = Invocations(outputs, costs_of, {}).top()
     return InvocationTimes(points).runtime(top)

@@ -9,12 +9,17 @@ from typing import Final
 import numpy as np
 
 from simaccel.papers.maestro.analysis.invocations import Invocation, exact_sum
-from simaccel.papers.maestro.analysis.paper import paper_couplings
-from simaccel.papers.maestro.analysis.reading import DirectiveReading
+from simaccel.papers.maestro.analysis.paper import (
+    DirectiveReading,
+    dims_of,
+    layer_axes,
+    paper_couplings,
+    span,
+)
 from simaccel.papers.maestro.analysis.states import Bools, Ints
 from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.papers.maestro.dataflows.outputs import OUTPUT_OF, OutputLevel
+from simaccel.papers.maestro.dataflows.levels import OutputLevel
 
 Counts = dict[str, int]
 INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
@@ -58,15 +63,16 @@ def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
     sub-cluster inside goes through several tiles and so holds another one at its end.
     """
     if id(invocation) not in known:
-        delivered, occurrences = (
-            invocation.valid_values(invocation.costs.delivered[role]),
-            invocation.valid_values(invocation.costs.occurrences),
-        )
+        delivered = invocation.valid_values(invocation.costs.delivered[role])
         if invocation.shares:
             inside, is_cycled = _inner_writes(invocation, role, known)
             held = np.maximum(invocation.valid_values(invocation.costs.held[role]), 1)
-            delivered = np.where(is_cycled, inside, _part(inside, delivered, held))
-        known[id(invocation)] = exact_sum(occurrences, delivered)
+            # inside * delivered / held, whose product may be large
+            part = inside // held * delivered + inside % held * delivered // held
+            delivered = np.where(is_cycled, inside, part)
+        known[id(invocation)] = exact_sum(
+            invocation.valid_values(invocation.costs.occurrences), delivered
+        )
     return known[id(invocation)]
 
 
@@ -81,12 +87,6 @@ def _inner_writes(one: Invocation, role: Role, known: dict[int, int]) -> tuple[I
             written = written + share.units * inner[share.at]
             is_cycled |= (share.units > 0) & cycles[share.at]
     return written, is_cycled
-
-
-def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
-    """Return whole * part / of, rounded down; exact even if the product is large."""
-    found: Ints = whole // of * part + whole % of * part // of
-    return found
 
 
 def _cycles(one: Invocation, role: Role) -> bool:
@@ -115,19 +115,21 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
     loops outside bring the next part.
     """
     tiles: dict[Role, int] = {}
-    for role in ROLES:
-        dims = _loops(layer, role)
-        moving = [at for at, directive in enumerate(level.maps) if _iterates(level, at)]
+    whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
+    dims_mapped = [directive.dim for directive in level.maps]
+    covered = {dim: _covered_positions(level, at) for at, dim in enumerate(dims_mapped)}
+    moving = [at for at, dim in enumerate(dims_mapped) if covered[dim] < whole[dim]]
+    for role, axes in layer_axes(layer).items():
+        dims = dims_of(axes)
         inner = max((at for at in moving if level.maps[at].dim in dims), default=-1)
         reusing = [at for at in moving if level.maps[at].dim not in dims and at < inner]
         border = reusing[0] if reusing else len(level.maps)
-        whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
         sizes = {
-            directive.dim: whole[directive.dim] if at > border else _covered_positions(level, at)
-            for at, directive in enumerate(level.maps)
+            dim: np.asarray((whole if at > border else covered)[dim])
+            for at, dim in enumerate(dims_mapped)
         }
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
-        tiles[role] = _volume(layer, role, sizes) * (DOUBLE if is_cut else 1)
+        tiles[role] = prod(int(span(axis, sizes)) for axis in axes) * (DOUBLE if is_cut else 1)
     return tiles
 
 
@@ -170,37 +172,11 @@ def output_elements(layer: DescribedLayer) -> int:
     return prod(rows.get(dim, layer.sizes[dim]) for dim in dims)
 
 
-def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
-    """Return the loops over outputs that move a tensor."""
-    outer = OUTPUT_OF if layer.slides else {}
-    dims = {outer.get(dim, dim) for dim in paper_couplings(layer)[role]}
-    if role == "input" and layer.slides:
-        dims |= {*SLIDING.values()}
-    return frozenset(dims)
-
-
-def _iterates(level: OutputLevel, at: int) -> bool:
-    return _covered_positions(level, at) < level.sizes[level.maps[at].dim]
-
-
 def _covered_positions(level: OutputLevel, at: int) -> int:
     """Return the positions of a dimension that one step of all sub-clusters covers."""
     one = level.maps[at]
     units = level.units if one.spatial else 1
     return min(one.size + (units - 1) * min(one.offset, one.size), level.sizes[one.dim])
-
-
-def _volume(layer: DescribedLayer, role: Role, sizes: Mapping[str, int]) -> int:
-    found = 1
-    for dim in paper_couplings(layer)[role]:
-        if not (layer.slides and dim in SLIDING):
-            found *= sizes[dim]
-        elif role == "output":
-            found *= sizes[OUTPUT_OF[dim]]
-        else:
-            rows = sizes[SLIDING[dim]]
-            found *= (sizes[OUTPUT_OF[dim]] - 1) * min(layer.stride_of(dim), rows) + rows
-    return found
 
 
 def mean(occurrences: Ints, values: Ints) -> Ints:

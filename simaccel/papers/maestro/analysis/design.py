@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from simaccel.errors import SimaccelError
 from simaccel.papers.maestro.analysis.analysis import analyse_layer
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.analysis.paper import PAPER, DirectiveReading
 from simaccel.papers.maestro.analysis.prices import DesignPrices
-from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
 from simaccel.papers.maestro.analysis.states import Bools, Ints
 from simaccel.papers.maestro.dataflows.dataflow import Dataflow
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
@@ -101,7 +101,6 @@ class Designs:
 
         Raises:
             NoDesignError: none is valid.
-
         """
         return self.best_few(objective, 1)[0]
 
@@ -110,7 +109,6 @@ class Designs:
 
         Raises:
             NoDesignError: none is valid.
-
         """
         area = np.where(self.is_valid, self.area_um2, np.inf)
         area = area.reshape(*self.cycles.shape, -1)
@@ -190,7 +188,6 @@ def sweep(
 
     Raises:
         NoDesignError: no number of PEs is enough for a cluster.
-
     """
     pes = np.array([n for n in sorted({*space.pes}) if n >= pes_of_cluster(dataflow)], dtype=int)
     if not len(pes):

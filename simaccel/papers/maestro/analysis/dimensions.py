@@ -88,7 +88,11 @@ def _dimensions(
     sizes = {rank: space.widen(left)[rank] for rank in op.ranks}
     array = accelerator.array
     if not isinstance(op.operator, Einsum):
-        way += _lanes(sizes, accelerator.sfu.lanes)
+        lanes = accelerator.sfu.lanes
+        ranks = tuple(rank for rank, size in sizes.items() if size > 1)
+        elements = math.prod(sizes.values())
+        rounds = [_TreeCut(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
+        way += [*rounds, *([_TreeCut(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
     elif isinstance(array, ArraySpec):
         way += _folds(op, sizes, array, leaf)
     else:
@@ -150,14 +154,6 @@ def _folds(
             folds.append(_TreeCut(ranks, 1, min(whole, side), name))
     length = math.prod(sizes[rank] for rank in stream)
     return [*folds, *([_TreeCut(stream, 1, length, "")] if length > 1 else [])]
-
-
-def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_TreeCut]:
-    """Return the cut of a block's elements over a vector unit's lanes."""
-    ranks = tuple(rank for rank, size in sizes.items() if size > 1)
-    elements = math.prod(sizes.values())
-    rounds = [_TreeCut(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
-    return [*rounds, *([_TreeCut(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
 
 
 def _is_moved(space: IterationSpace, step: _TreeCut, view: TensorView) -> bool:

@@ -76,7 +76,6 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
 
     Raises:
         InputError: all faults, each with line and column.
-
     """
     faults: list[Fault] = []
     fields: dict[str, int] = {}
@@ -119,7 +118,6 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
     Raises:
         NotSpatialError: the array is systolic.
         InputError: a memory beside the DRAM; the analysis has one way off the chip.
-
     """
     array = accelerator.spatial
     allowed = "nothing besides the DRAM: the analysis of directives has one way off the chip"

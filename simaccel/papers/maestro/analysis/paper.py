@@ -6,17 +6,23 @@ What the released tool counts otherwise are *corrections*, each of which can be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from simaccel.papers.maestro.analysis.costs import CaseCosts, InnerSizes
-from simaccel.papers.maestro.analysis.states import INIT, Bools, Cases, Ints
-from simaccel.papers.maestro.analysis.steps import nominal_steps, steps_of
+from simaccel.papers.maestro.analysis.invocations import CaseCosts, InnerSizes
+from simaccel.papers.maestro.analysis.states import (
+    INIT,
+    Bools,
+    Cases,
+    Ints,
+    nominal_steps,
+    steps_of,
+)
 from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.papers.maestro.dataflows.outputs import OUTPUT_OF, OutputLevel
+from simaccel.papers.maestro.dataflows.levels import OUTPUT_OF, OutputLevel
 
 Axis = tuple[str, str, int]
 """A dimension of a tensor: of plain dimensions the name; of rows outputs, filter and stride."""
@@ -25,45 +31,90 @@ INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseRules:
-    """The rules by which the cases of a level are counted.
+class DirectiveReading:
+    """A way to make figures: rules, all of which are the paper's as they are by default.
 
     ``edge_tiles``: a smaller tile of the level above has smaller tiles inside. ``stride``:
     outputs of a tile follow from the stride. ``wrapped``: a tile that comes again after a dimension
     outside has moved is fetched again. ``sums``: outputs leave when they give way to others,
-    and come back if they are not complete. ``multicast``, ``reduction``: what several
-    sub-clusters need is sent once; sums of several are added on their way.
+    and come back if they are not complete. ``fan_out``: L1 writes count every PE that takes an
+    element. ``resident``: the L2 requirement is what has to stay so that nothing enters L2 twice,
+    and L1 holds outputs, not their inputs. ``offchip``: the off-chip time is that of each tensor
+    once. ``multicast``, ``reduction``: what several sub-clusters need is sent once; sums of several
+    are added on their way; ``no_multicast``, ``no_reduction``: cluster levels (0 is the outermost)
+    that can't.
     """
 
     edge_tiles: bool = True
     stride: bool = True
     wrapped: bool = True
     sums: bool = True
+    fan_out: bool = True
+    resident: bool = True
+    offchip: bool = True
     multicast: bool = True
     reduction: bool = True
+    no_multicast: frozenset[int] = frozenset()
+    no_reduction: frozenset[int] = frozenset()
+
+    def at_level(self, depth: int) -> DirectiveReading:
+        """Return the rules of a cluster level."""
+        multicast, reduction = depth not in self.no_multicast, depth not in self.no_reduction
+        return replace(self, multicast=multicast, reduction=reduction)
+
+
+PAPER: Final = DirectiveReading()
 
 
 @dataclass(frozen=True)
-class _Tiles:
-    """Sizes by dimension (arrays over cases): in one sub-cluster, or all of them together."""
+class Correction:
+    """A defect of the released tool that the default reading corrects.
 
-    sizes: Mapping[str, Ints]
+    ``defect`` is its number in the list of docs/guide/directives.md.
+    """
 
-    def span(self, axis: Axis) -> Ints:
-        """Return the positions of a tensor's dimension that a tile covers."""
-        dim, reach, stride = axis
-        if not reach:
-            return self.sizes[dim]
-        rows = self.sizes[reach]
-        found: Ints = (self.sizes[dim] - 1) * np.minimum(stride, rows) + rows
-        return found
+    defect: str
+    says: str
+
+
+CORRECTIONS: Final[Mapping[str, Correction]] = {
+    "edge_tiles": Correction("6", "a smaller tile of a level has smaller tiles inside"),
+    "stride": Correction("5", "outputs of a tile follow from the stride"),
+    "wrapped": Correction(
+        "9", "a tile that comes again after an outer dimension moved is fetched again"
+    ),
+    "fan_out": Correction("9", "L1 writes count every PE that takes an element"),
+    "sums": Correction(
+        "8", "sums leave when others take their place, and are read back if not complete"
+    ),
+    "resident": Correction(
+        "10, 15", "L2 holds what is used again, L1 outputs and not their inputs"
+    ),
+    "offchip": Correction("2", "off chip, each tensor moves once"),
+}
+"""Corrections by the rule that is false without them. Energy (defect 1) and rows of outputs at
+edges (7) have no switch: they follow from counts that are right."""
+
+
+def dims_of(axes: Sequence[Axis]) -> frozenset[str]:
+    """Return the loops that move a tensor's tile."""
+    return frozenset(dim for axis in axes for dim in axis[:2] if dim)
+
+
+def span(axis: Axis, sizes: Mapping[str, Ints]) -> Ints:
+    """Return the positions of a tensor's dimension that a tile of these sizes covers."""
+    dim, reach, stride = axis
+    if not reach:
+        return sizes[dim]
+    covered: Ints = (sizes[dim] - 1) * np.minimum(stride, sizes[reach]) + sizes[reach]
+    return covered
 
 
 class PaperTraffic:
     """Elements that the cases of one invocation move and compute."""
 
     def __init__(
-        self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+        self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: DirectiveReading
     ) -> None:
         """Find the steps of each map, and the tiles that each case has."""
         self.axes, self.level, self.rules = axes, level, rules
@@ -86,10 +137,6 @@ class PaperTraffic:
         self.union = self.own | {spatial.dim: (self.active - 1) * step + self.last[spatial.dim]}
         self.has_last = (self.last[spatial.dim] != self.own[spatial.dim]) & (self.active > 1)
 
-    def dims(self, role: Role) -> frozenset[str]:
-        """Return the loops that move a tensor's tile."""
-        return frozenset(dim for axis in self.axes[role] for dim in axis[:2] if dim)
-
     def fetched_elements(self, role: Role) -> Ints:
         """Return the elements of an input that come from above."""
         return self.distinct(role) if self.rules.multicast else self.delivered_elements(role)
@@ -100,7 +147,7 @@ class PaperTraffic:
 
     def copies(self) -> Ints:
         """Return the number of sums of an output that leave: one, or one of each sub-cluster."""
-        is_apart = self.level.spatial.dim in self.dims("output") or self.rules.reduction
+        is_apart = self.level.spatial.dim in dims_of(self.axes["output"]) or self.rules.reduction
         return np.ones_like(self.active) if is_apart else self.active
 
     def delivered_elements(self, role: Role) -> Ints:
@@ -118,10 +165,12 @@ class PaperTraffic:
 
     def outputs(self) -> tuple[Ints, Ints, Ints]:
         """Return (outputs that leave, sums that return, sums read above to be added to)."""
-        dims = self.dims("output")
+        dims = dims_of(self.axes["output"])
         volume = self._volume("output", self.union)
         copies = self.copies()
-        is_new = self._is_new(dims)
+        places = [self.cases.index[dim] for dim in dims if dim in self.cases.index]
+        is_moved = (np.array(places)[:, None] == self.cases.changing).any(axis=0)
+        is_new: Bools = (self.cases.changing < 0) | is_moved | self._wraps(places)
         sums = [
             place for place, directive in enumerate(self.cases.maps) if directive.dim not in dims
         ]
@@ -173,7 +222,7 @@ class PaperTraffic:
             if role == "output":
                 found = found * self._count_positions(axis[0], sizes)
             else:
-                found = found * _Tiles(sizes).span(axis)
+                found = found * span(axis, sizes)
         return found
 
     def _count_positions(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
@@ -181,14 +230,7 @@ class PaperTraffic:
         axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
         if self.rules.stride or axis is None:
             return sizes[dim]
-        found: Ints = _Tiles(sizes).span(axis) - sizes[axis[1]] + 1
-        return found
-
-    def _is_new(self, dims: frozenset[str]) -> Bools:
-        """Return whether a tensor's tile, of these dimensions, differs from the step before."""
-        places = [self.cases.index[dim] for dim in dims if dim in self.cases.index]
-        is_moved = (np.array(places)[:, None] == self.cases.changing).any(axis=0)
-        found: Bools = (self.cases.changing < 0) | is_moved | self._wraps(places)
+        found: Ints = span(axis, sizes) - sizes[axis[1]] + 1
         return found
 
     def _wraps(self, places: Sequence[int]) -> Bools:
@@ -202,7 +244,7 @@ class PaperTraffic:
 
     def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
         """Return the elements of a tile that weren't in it in the step before."""
-        cases, dims = self.cases, self.dims(role)
+        cases, dims = self.cases, dims_of(self.axes[role])
         places = [cases.index[dim] for dim in sorted(dims)]
         wraps, whole = self._wraps(places), self._volume(role, sizes)
         new: Ints = np.zeros_like(whole)
@@ -224,17 +266,16 @@ class PaperTraffic:
         size = directive.size
         if directive.spatial and is_union:
             size += (units - 1) * min(directive.offset, directive.size)
-        before = _Tiles({**sizes, directive.dim: np.full(self.cases.count, size)})
-        now = _Tiles(sizes)
+        before = {**sizes, directive.dim: np.full(self.cases.count, size)}
         moved: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes[role]:
-            span = now.span(axis)
+            new = span(axis, sizes)
             shift = step * np.minimum(axis[2], sizes[axis[1]]) if axis[1] else step
             if directive.dim == axis[1]:
-                span = span - _reused_rows(axis, before.sizes, sizes, step)
+                new = new - _reused_rows(axis, before, sizes, step)
             elif directive.dim == axis[0]:
-                span = np.maximum(span - np.maximum(before.span(axis) - shift, 0), 0)
-            moved = moved * span
+                new = np.maximum(new - np.maximum(span(axis, before) - shift, 0), 0)
+            moved = moved * new
         return moved
 
 
@@ -287,7 +328,7 @@ def layer_axes(layer: DescribedLayer) -> Axes:
 
 
 def paper_costs(
-    axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+    axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: DirectiveReading
 ) -> CaseCosts:
     """Return what an invocation costs whose dimensions, over outputs, have these sizes."""
     traffic = PaperTraffic(axes, level, sizes, rules)

@@ -17,20 +17,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Group
+from simaccel.mapping.tree import Do, Group, Loop
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis import clusters
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.hardware import UNLIMITED, DirectiveHardware
-from simaccel.papers.maestro.analysis.passes import cycles_of, passes_of
 from simaccel.papers.maestro.analysis.ways import (
     PartShare,
     Way,
+    pieces_of,
+    plain_ranks,
     repeats_of,
     sizes_of_blocks,
     ways_of,
@@ -38,7 +39,8 @@ from simaccel.papers.maestro.analysis.ways import (
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
-from simaccel.workload import Vector
+from simaccel.workload import VECTORS, Vector
+from simaccel.workload.vectors import Passes
 
 _FACTORS = 2
 _UNEVEN = "as if PEs took all tensors where they take the first"
@@ -136,22 +138,15 @@ def _clusters_time(
                 levels, _bandwidth(op, accelerator), accelerator.lead_latency_cycles, pace
             )
             with_noc, without = (int(fold) for fold in clusters.time_of(op, levels, points))
-            cycles, ideal, blocks = (
-                cycles + count * with_noc,
-                ideal + count * without,
-                blocks + count,
-            )
-            largest = max(
-                largest, (clusters.directives_text(levels), without), key=lambda written: written[1]
-            )
+            cycles, ideal = cycles + count * with_noc, ideal + count * without
+            blocks += count
+            written = clusters.directives_text(levels), without
+            largest = max(largest, written, key=lambda text_and_cycles: text_and_cycles[1])
     number = f"{blocks:,} blocks: " if blocks > 1 else ""
     if any(clusters.is_uneven(way) for way, _ in leaves):
         number = f"{_UNEVEN}: {number}"
     return OperatorTime(
-        operator=op.name,
-        written=number + largest[0],
-        cycles=cycles,
-        transfers=cycles - ideal,
+        operator=op.name, written=number + largest[0], cycles=cycles, transfers=cycles - ideal
     )
 
 
@@ -171,7 +166,8 @@ def _folds_time(
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    alone = [rank for rank, part in op.parts.items() if _size(space, rank) > 1 and not part]
+    sizes = space.widen(space.sizes)
+    alone = [rank for rank, part in op.parts.items() if sizes[rank] > 1 and not part]
     if alone or len(op.inputs) != _FACTORS:
         text = "no product of two factors that the array could fold"
         return OperatorTime(operator=op.name, silent=text)
@@ -196,15 +192,8 @@ def _folds_time(
     m, k, n = kinds[largest][0]
     many = _blocks_text(sum(blocks.values()), f"M {m:,}, K {k:,}, N {n:,}")
     return OperatorTime(
-        operator=op.name,
-        written=f"{many}: {directives}",
-        cycles=cycles,
-        transfers=cycles - ideal,
+        operator=op.name, written=f"{many}: {directives}", cycles=cycles, transfers=cycles - ideal
     )
-
-
-def _size(space: IterationSpace, rank: str) -> int:
-    return space.widen(space.sizes)[rank]
 
 
 def blocks_of(space: IterationSpace, op: BoundOperator, way: Way) -> dict[Block, int]:
@@ -243,20 +232,99 @@ def _points(op: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardwa
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    pes, pace = array.pes, array.cycles_per_mac(view.element for view in op.inputs)
-    return [
-        DirectiveHardware(
-            pes=pes,
-            noc_bandwidth=(_bandwidth(op, accelerator), array.rows + 1),
-            noc_latency=(accelerator.lead_latency_cycles, 1),
-            offchip_bandwidth=UNLIMITED,
-            cycles_per_mac=pace,
-        ),
-        DirectiveHardware(
-            pes=pes,
-            noc_bandwidth=(UNLIMITED,),
-            noc_latency=(0,),
-            offchip_bandwidth=UNLIMITED,
-            cycles_per_mac=pace,
-        ),
+    without_noc = DirectiveHardware(
+        pes=array.pes,
+        noc_bandwidth=(UNLIMITED,),
+        noc_latency=(0,),
+        offchip_bandwidth=UNLIMITED,
+        cycles_per_mac=array.cycles_per_mac(view.element for view in op.inputs),
+    )
+    bandwidth = _bandwidth(op, accelerator), array.rows + 1
+    latency = accelerator.lead_latency_cycles, 1
+    return [replace(without_noc, noc_bandwidth=bandwidth, noc_latency=latency), without_noc]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """``passes`` over each of ``blocks`` blocks of ``elements`` elements."""
+
+    passes: int
+    elements: int
+    blocks: int
+
+
+def passes_of(
+    space: IterationSpace,
+    op: BoundOperator,
+    way: Way,
+    others: Sequence[Way],
+    accelerator: Accelerator,
+) -> list[Pass]:
+    """Return the passes of a vector operator; ``others`` are the ways of the group's leaves."""
+    assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
+    steps, axis = VECTORS[op.operator.kind].steps, space.axes.get(op.name)
+    whole = space.sizes.get(axis or "", 1)
+    cutting = [
+        at
+        for at, node in enumerate(way)
+        if isinstance(node, Loop) and node.rank == axis and node.tile < whole
     ]
+    pieces = sum(pieces_of(space, [axis], way)[axis].values()) if axis and cutting else 1
+    names = ["whole"] if pieces == 1 else ["statistics", "normalise"]
+    shared = pieces > 1 and any(
+        _common(way, other) > cutting[0] for other in others if other is not way
+    )
+    again, passes = repeats_of(space, op, way), []
+    for name in ["online"] if shared else names:
+        cost: Passes = accelerator.sfu.choose_form(steps[name], steps[name].merged)
+        for sizes, blocks in sizes_of_blocks(space, op, way):
+            elements = math.prod(sizes[rank] for rank in op.ranks)
+            passes.append(Pass(cost.passes, elements, again * blocks))
+            if cost.row_passes:
+                passes.append(
+                    Pass(cost.row_passes, elements // sizes.get(axis or "", 1), again * blocks)
+                )
+    return passes + (list(_corrections(space, op, way, accelerator)) if shared else [])
+
+
+def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
+    """Return the cycles of passes over the lanes, one after the other."""
+    lanes = accelerator.sfu.lanes
+    return sum(one.blocks * one.passes * -(-one.elements // lanes) for one in passes)
+
+
+def _common(one: Way, other: Way) -> int:
+    """Return how many nodes two ways share."""
+    same = 0
+    for first, second in zip(one, other, strict=False):
+        if first is not second:
+            break
+        same += 1
+    return same
+
+
+def _corrections(
+    space: IterationSpace, op: BoundOperator, way: Way, accelerator: Accelerator
+) -> Iterator[Pass]:
+    """Yield an online operator's passes over partial sums: rescale, and divide at the end."""
+    assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
+    axis, steps = space.axes[op.name], VECTORS[op.operator.kind].steps
+    rescale, divide = (
+        accelerator.sfu.choose_form(steps[name], None).passes for name in ("rescale", "divide")
+    )
+    for reader in space.operators:
+        if op.output.name not in reader.names or axis not in reader.reduced:
+            continue
+        ranks = plain_ranks(space, sorted(reader.output.names))
+        pieces = pieces_of(space, [*ranks, axis], way)
+        again = sum(pieces.pop(axis).values())
+        elements = {1: 1}
+        for parts in pieces.values():
+            further: dict[int, int] = {}
+            for size, count in elements.items():
+                for more, n in parts.items():
+                    further[size * more] = further.get(size * more, 0) + count * n
+            elements = further
+        for size, count in elements.items():
+            yield Pass(rescale, size, count * (again - 1))
+            yield Pass(divide, size, count)

@@ -78,7 +78,9 @@ class InvocationTimes:
         """Return the cycles of an invocation at each point."""
         if id(one) not in self._runtimes:
             self._kept.append(one)  # so that no other gets its identity
-            self._runtimes[id(one)] = (self._occurrences(one) * self.delays(one)).sum(axis=0)
+            self._runtimes[id(one)] = (
+                one.valid_values(one.costs.occurrences)[:, None] * self.delays(one)
+            ).sum(axis=0)
         return self._runtimes[id(one)]
 
     def delays(self, one: Invocation) -> Ints:
@@ -112,10 +114,6 @@ class InvocationTimes:
             weights = one.valid_values(one.costs.occurrences)
             self._active[id(one)] = float((active * weights).sum() / max(one.total, 1))
         return self._active[id(one)]
-
-    def _occurrences(self, one: Invocation) -> Ints:
-        found: Ints = one.valid_values(one.costs.occurrences)[:, None]
-        return found
 
     def _compute(self, one: Invocation) -> Ints:
         if not one.shares:

@@ -233,7 +233,6 @@ def load_described(
 
     Raises:
         InputError: all faults of its syntax and layers, each with line and column.
-
     """
     from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
 

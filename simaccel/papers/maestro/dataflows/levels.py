@@ -13,12 +13,15 @@ meaning here:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from simaccel.errors import SimaccelError
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap, couplings
 from simaccel.papers.maestro.dataflows.described import OF_INPUT, SLIDING, DescribedLayer
+from simaccel.workload.conv import positions
 
 
 @dataclass(frozen=True)
@@ -57,26 +60,26 @@ def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[Clust
 
     PEs that don't fill a cluster stay idle. The dataflow must have no ``faults``.
     """
-    written, clusters = split(dataflow)
+    (written, clusters), coupled = split(dataflow), couplings(layer)
+    inputs = sorted({*coupled["input"], *coupled["filter"]})
     sizes: dict[str, int] = dict(layer.sizes)
     above: tuple[DimMap, ...] = ()
     levels = []
     for depth, own in enumerate(written):
         units = clusters[depth - 1] if depth else pes // prod(clusters)
-        maps = _unroll_maps(layer, sizes, _inherit_maps(above, _by_inputs(own)))
-        maps = tuple(_shorten_map(layer, directive, is_top=depth == 0) for directive in maps)
+        mapped = _by_inputs(own)
+        known = {directive.dim for directive in mapped}
+        taken = [replace(outer, spatial=False) for outer in above if outer.dim not in known]
+        mapped = [*reversed(taken), *mapped]
+        known |= {directive.dim for directive in taken}
+        unrolled = (dim for dim in inputs if dim not in known and dim in sizes)
+        mapped += [DimMap(dim, sizes[dim], sizes[dim]) for dim in unrolled]
+        maps = tuple(_shorten_map(layer, directive, is_top=depth == 0) for directive in mapped)
         levels.append(ClusterLevel(maps, dict(sizes), units))
         above = maps
-        known = {directive.dim: directive for directive in maps}
-        inputs = _input_dims(layer)
-        sizes = {dim: min(known[dim].size, sizes[dim]) for dim in inputs if dim in known}
+        tiles = {directive.dim: directive.size for directive in maps}
+        sizes = {dim: min(tiles[dim], sizes[dim]) for dim in inputs if dim in tiles}
     return tuple(levels)
-
-
-def _input_dims(layer: DescribedLayer) -> list[str]:
-    """Return the dimensions of the input and the filter in alphabetical order."""
-    coupled = couplings(layer)
-    return sorted({*coupled["input"], *coupled["filter"]})
 
 
 def _by_inputs(maps: list[DimMap]) -> list[DimMap]:
@@ -93,20 +96,6 @@ def _by_inputs(maps: list[DimMap]) -> list[DimMap]:
     return found
 
 
-def _inherit_maps(above: tuple[DimMap, ...], own: list[DimMap]) -> list[DimMap]:
-    mapped = {one.dim for one in own}
-    missing = [replace(one, spatial=False) for one in above if one.dim not in mapped]
-    return [*reversed(missing), *own]
-
-
-def _unroll_maps(
-    layer: DescribedLayer, sizes: Mapping[str, int], maps: list[DimMap]
-) -> tuple[DimMap, ...]:
-    mapped = {one.dim for one in maps}
-    missing = [dim for dim in _input_dims(layer) if dim not in mapped and dim in sizes]
-    return (*maps, *(DimMap(dim, sizes[dim], sizes[dim]) for dim in missing))
-
-
 def _shorten_map(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
     """Shorten a map of Y or X to the positions that its outputs read, if the stride isn't 1."""
     stride = layer.stride_of(one.dim)
@@ -119,3 +108,90 @@ def _shorten_map(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
     size = outputs * min(stride, reach) + max(reach - stride, 0)
     step = reach if not is_top and reach < stride else stride
     return replace(one, size=size, offset=outputs * step)
+
+
+OUTPUT_OF: Mapping[str, str] = {dim: outer for outer, dim in OF_INPUT.items()}
+
+
+class NotDirectedError(SimaccelError):
+    """A dataflow whose maps don't compute a layer; the message names it map and why."""
+
+
+@dataclass(frozen=True)
+class OutputLevel:
+    """A cluster level over outputs: its maps, their nominal sizes, and its sub-clusters.
+
+    One map is spatial. Offsets may be smaller than sizes (outputs made again) or larger (left out).
+    """
+
+    maps: tuple[DimMap, ...]
+    sizes: Mapping[str, int]
+    units: int
+
+    @property
+    def spatial(self) -> DimMap:
+        """The map over sub-clusters."""
+        return next(one for one in self.maps if one.spatial)
+
+
+def over_outputs(
+    layer: DescribedLayer, levels: tuple[ClusterLevel, ...]
+) -> tuple[OutputLevel, ...]:
+    """Return the levels with maps of outputs instead of inputs.
+
+    Raises:
+        NotDirectedError: a map that doesn't say which outputs a tile has, or two spatial maps at
+            a level that are no diagonal.
+    """
+    converted = []
+    sizes = dict(levels[0].sizes)
+    for dim, outer in OUTPUT_OF.items() if layer.slides else ():
+        sizes[outer] = positions(sizes[dim], sizes[SLIDING[dim]], layer.stride_of(dim))
+    for depth, level in enumerate(levels):
+        maps = list(level.maps)
+        for dim, count in Counter(directive.dim for directive in maps).items():
+            if count > 1:
+                text = f"layer {layer.name}: {dim} is mapped twice at level {depth}"
+                raise NotDirectedError(text)
+        for dim, outer in OUTPUT_OF.items() if layer.slides else ():
+            maps = _of_outputs(layer, level, maps, dim, sizes[outer])
+        spatial = [directive for directive in maps if directive.spatial]
+        if len(spatial) != 1:
+            names = " and ".join(map(str, spatial))
+            raise NotDirectedError(
+                f"layer {layer.name}: {names} at level {depth} share the sub-clusters; two spatial "
+                "maps have to be of Y and R, or X and S, with the same size and offset"
+            )
+        own = {directive.dim: sizes[directive.dim] for directive in maps}
+        converted.append(OutputLevel(tuple(maps), own, level.units))
+        sizes = {directive.dim: min(directive.size, own[directive.dim]) for directive in maps}
+    return tuple(converted)
+
+
+def _of_outputs(
+    layer: DescribedLayer, level: ClusterLevel, maps: list[DimMap], dim: str, outputs: int
+) -> list[DimMap]:
+    """Replace the map of Y (or X) by one of the outputs that its tiles hold."""
+    known = {directive.dim: directive for directive in maps}
+    rows, reach = known[dim], known[SLIDING[dim]]
+    at = maps.index(rows)
+    filter_rows = level.sizes[SLIDING[dim]]
+    alike = (rows.size, rows.offset) == (reach.size, reach.offset)
+    if outputs == 1 and rows.spatial and reach.spatial and alike:
+        maps[at] = DimMap(OUTPUT_OF[dim], 1, 1)
+        return maps
+    if filter_rows == 1 and rows.spatial and reach.spatial:
+        maps[maps.index(reach)] = DimMap(reach.dim, 1, 1)  # all units have its one row
+    if rows.size < filter_rows:
+        raise NotDirectedError(
+            f"layer {layer.name}: {rows} holds no whole filter of {filter_rows} rows, and is no "
+            f"diagonal with {reach}"
+        )
+    stride = layer.stride_of(dim)
+    held, step = rows.size - filter_rows + 1, rows.offset
+    if stride > filter_rows:  # completion has left out rows that no filter reads
+        held = step = rows.size // filter_rows
+    elif stride > 1:  # completion has made the tile a whole number of outputs
+        held = step = (rows.size - filter_rows) // stride + 1
+    maps[at] = DimMap(OUTPUT_OF[dim], held, step, rows.spatial)
+    return maps

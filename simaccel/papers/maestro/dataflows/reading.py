@@ -72,7 +72,6 @@ def load_directives(path: str) -> Directives:
 
     Raises:
         InputError: all faults of its syntax, layers and dataflows.
-
     """
     from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
 
@@ -126,7 +125,6 @@ def require_pes(directives: Directives, pes: int) -> None:
 
     Raises:
         InputError: names each of them with the place of its first Cluster.
-
     """
     faults = []
     for layer in directives.layers:

@@ -28,24 +28,20 @@ from simaccel.mapping.tree import (
     WorkloadReference,
 )
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import complete, pes_of_cluster
-from simaccel.papers.maestro.dataflows.outputs import NotDirectedError, OutputLevel, over_outputs
+from simaccel.papers.maestro.dataflows.levels import (
+    NotDirectedError,
+    OutputLevel,
+    complete,
+    over_outputs,
+    pes_of_cluster,
+)
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of
 
 DIRECTIVES = "directives"
 """The name of the dataflow of mappings that are made here."""
-_RANKS = {
-    "N": "n",
-    "G": "g",
-    "K": "m",
-    "C": "c",
-    "R": "r",
-    "S": "s",
-    "Y'": "p",
-    "X'": "q",
-}
+_RANKS = {"N": "n", "G": "g", "K": "m", "C": "c", "R": "r", "S": "s", "Y'": "p", "X'": "q"}
 _ROLES = ("input", "weight", "output")
 
 
@@ -57,7 +53,6 @@ def directed_mapping(
     Raises:
         NotDirectedError: a dataflow that no tree says, or PEs that the array hasn't got.
         NotSpatialError: the accelerator's array is systolic.
-
     """
     groups = []
     for described in directed:
@@ -156,7 +151,10 @@ def _rank(layer: DescribedLayer, dim: str) -> str:
 
 def _fans(name: str, levels: Sequence[OutputLevel], array: SpatialArraySpec) -> list[Fan]:
     """Return each level rows or columns of the array: outer levels rows, where there are any."""
-    needed = [_units(level) for level in levels]
+    needed = [  # sub-clusters of a level that have work at once
+        min(level.units, -(-level.sizes[level.spatial.dim] // level.spatial.size))
+        for level in levels
+    ]
     for border in range(len(levels), -1, -1):
         rows, cols = prod(needed[:border]), prod(needed[border:])
         if rows <= array.rows and cols <= array.cols:
@@ -168,12 +166,6 @@ def _fans(name: str, levels: Sequence[OutputLevel], array: SpatialArraySpec) -> 
         f"layer {name}: {shape} sub-clusters of its levels don't fit {array.rows} rows and "
         f"{array.cols} columns, outer levels on rows and inner ones on columns"
     )
-
-
-def _units(level: OutputLevel) -> int:
-    """Count the sub-clusters of a level that have work at once."""
-    one = level.spatial
-    return min(level.units, -(-level.sizes[one.dim] // one.size))
 
 
 def _add_keeps(operator: Einsum, nest: _TreeNest, array: SpatialArraySpec) -> list[Node]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import Any, Final, cast
 
 from lark import Token, Tree
 
-from simaccel.papers.maestro.language.grammar import COMMENT
 from simaccel.papers.maestro.language.syntax import (
     ClusterDirective,
     ConstantNode,
@@ -18,7 +18,6 @@ from simaccel.papers.maestro.language.syntax import (
     EntryNode,
     Layer,
     MapDirective,
-    Member,
     NameNode,
     NetworkBlock,
     Node,
@@ -31,13 +30,84 @@ from simaccel.papers.maestro.language.syntax import (
     ValueNode,
 )
 
+GRAMMAR: Final = r"""
+start: item*
+?item: constant | network
+constant: "Constant" LABEL ":"? value ";"?
+network: "Network" LABEL? LBRACE layer* RBRACE ";"?
+layer: "Layer" LABEL? LBRACE member* RBRACE ";"?
+?member: type | stride | dimensions | dataflow
+type: "Type" ":"? LABEL ";"?
+stride: "Stride" ":"? LBRACE (entry ("," | ";")?)* RBRACE ";"?
+dimensions: "Dimensions" ":"? LBRACE (entry ("," | ";")?)* RBRACE ";"?
+dataflow: "Dataflow" ":"? LBRACE (directive ";"?)* RBRACE ";"?
+entry: DIM ":"? value
+?directive: map | cluster
+map: (TEMPORAL | SPATIAL) "(" value ","? value ")" ":"? DIM
+cluster: "Cluster" "(" value (","? DIM)? ")"
+value: term ((PLUS | MINUS) term)*
+?term: NUMBER -> number | "Sz" "(" DIM ")" -> size_of | DIM -> name
+
+TEMPORAL: "TemporalMap"
+SPATIAL: "SpatialMap"
+LBRACE: "{"
+RBRACE: "}"
+PLUS: "+"
+MINUS: "-"
+NUMBER: /[0-9][0-9A-Za-z_.]*/
+DIM: /[A-Za-z_][A-Za-z0-9_]*'?/
+LABEL: /(?:(?!\/\/|\/\*)[^\s{}();:,])+/
+COMMENT: /\/\/[^\n]*/ | /\/\*(.|\n)*?\*\//
+%ignore /[ \t\r\n\f]+/
+%ignore COMMENT
+"""
+
+WORDS: Final = {
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "SEMICOLON": "';'",
+    "COLON": "':'",
+    "PLUS": "'+'",
+    "MINUS": "'-'",
+    "NUMBER": "a number",
+    "DIM": "a name",
+    "LABEL": "a name",
+    "SZ": "Sz(...)",
+    "TEMPORAL": "TemporalMap",
+    "SPATIAL": "SpatialMap",
+    "CLUSTER": "Cluster",
+    "CONSTANT": "Constant",
+    "NETWORK": "Network",
+    "LAYER": "Layer",
+    "TYPE": "Type",
+    "STRIDE": "Stride",
+    "DIMENSIONS": "Dimensions",
+    "DATAFLOW": "Dataflow",
+    "$END": "the end of the file",
+}
+"""How messages call a terminal."""
+INSERTED: Final = ("RPAR", "LPAR", "COMMA", "LBRACE", "RBRACE", "NUMBER", "DIM")
+"""What may be taken as forgotten, so that reading goes on after it."""
+KEYWORDS: Final = (
+    *("TEMPORAL", "SPATIAL", "CLUSTER", "CONSTANT", "NETWORK", "LAYER"),
+    *("TYPE", "STRIDE", "DIMENSIONS", "DATAFLOW"),
+)
+"""Words that may have been meant."""
+COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
 _Tree = Tree[Token]
-_AnyNode = TypeVar("_AnyNode", bound=Node)
+_Children = Sequence[Any]
 
 
 def build(tree: _Tree, text: str) -> Description:
     """Return the syntax tree of what was parsed without a fault."""
-    return _DescriptionBuilder(text).description(tree)
+    builder = _DescriptionBuilder(text)
+    items = cast("tuple[ConstantNode | NetworkBlock, ...]", builder.nodes(_trees(tree), len(text)))
+    return Description(items, at_end=builder.comments_before(len(text)))
 
 
 @dataclass(frozen=True)
@@ -53,173 +123,113 @@ class _DescriptionBuilder:
     """A walk over the parser's tree in the order of the text, and so of the comments."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self.comments = [
             _Comment(found.start(), text.count("\n", 0, found.start()) + 1, found[0].rstrip())
             for found in COMMENT.finditer(text)
         ]
         self.next = 0
 
-    def description(self, tree: _Tree) -> Description:
-        """Return the syntax tree of a whole file."""
-        makers = {"constant": self._constant, "network": self._network}
-        items = self._build_children(_trees(tree), makers, len(self.text))
-        return Description(
-            cast("tuple[ConstantNode | NetworkBlock, ...]", items),
-            at_end=self._comments_before(len(self.text)),
-        )
-
-    def _build_children(
-        self,
-        trees: Sequence[_Tree],
-        makers: Mapping[str, Callable[[_Tree, int], Node]],
-        end: int,
-    ) -> tuple[Node, ...]:
-        """Build the children of a block, each up to where the next one starts."""
-        limits = [*(_start(tree) for tree in trees), end][1:]
+    def nodes(self, trees: Sequence[_Tree], end: int) -> tuple[Node, ...]:
+        """Build nodes that follow each other, each up to where the next one starts."""
+        limits = [*(tree.meta.start_pos for tree in trees), end][1:]
         return tuple(
-            makers[str(one.data)](one, limit) for one, limit in zip(trees, limits, strict=True)
+            self._block(one) if one.data in _BLOCKS else self._leaf(one, limit)
+            for one, limit in zip(trees, limits, strict=True)
         )
 
-    def _constant(self, tree: _Tree, limit: int) -> ConstantNode:
-        node = ConstantNode(_name(tree.children[0]), _value(_tree(tree.children[1])))
-        return self._leaf(node, tree, limit)
-
-    def _network(self, tree: _Tree, limit: int) -> NetworkBlock:  # noqa: ARG002 - as all makers
-        node = self._header(NetworkBlock(_label(tree), ()), tree)
-        end = _brace(tree, "RBRACE")
-        layers = self._build_children(_trees(tree), {"layer": self._layer}, end)
-        return replace(
-            node, layers=cast("tuple[Layer, ...]", layers), at_end=self._comments_before(end)
-        )
-
-    def _layer(self, tree: _Tree, limit: int) -> Layer:  # noqa: ARG002 - as all makers
-        node = self._header(Layer(_label(tree), ()), tree)
-        end = _brace(tree, "RBRACE")
-        makers: dict[str, Callable[[_Tree, int], Node]] = {
-            "type": self._type,
-            "stride": self._entries,
-            "dimensions": self._entries,
-            "dataflow": self._dataflow,
-        }
-        members = self._build_children(_trees(tree), makers, end)
-        return replace(
-            node, members=cast("tuple[Member, ...]", members), at_end=self._comments_before(end)
-        )
-
-    def _type(self, tree: _Tree, limit: int) -> TypeNode:
-        return self._leaf(TypeNode(_name(tree.children[0])), tree, limit)
-
-    def _entries(self, tree: _Tree, limit: int) -> StrideNode | DimensionsNode:
-        entries = tuple(
-            EntryNode(_name(one.children[0]), _value(_tree(one.children[1])), place=_place(one))
-            for one in _trees(tree)
-        )
-        node = StrideNode(entries) if tree.data == "stride" else DimensionsNode(entries)
-        return self._leaf(node, tree, limit)
-
-    def _dataflow(self, tree: _Tree, limit: int) -> DataflowBlock:  # noqa: ARG002 - as all makers
-        node = self._header(DataflowBlock(()), tree)
-        end = _brace(tree, "RBRACE")
-        makers: dict[str, Callable[[_Tree, int], Node]] = {
-            "map": self._map,
-            "cluster": self._cluster,
-        }
-        found = self._build_children(_trees(tree), makers, end)
-        directives = cast("tuple[MapDirective | ClusterDirective, ...]", found)
-        return replace(node, directives=directives, at_end=self._comments_before(end))
-
-    def _map(self, tree: _Tree, limit: int) -> MapDirective:
-        keyword, size, offset, dim = tree.children
-        node = MapDirective(str(keyword), _value(_tree(size)), _value(_tree(offset)), _name(dim))
-        return self._leaf(node, tree, limit)
-
-    def _cluster(self, tree: _Tree, limit: int) -> ClusterDirective:
-        units, *letter = tree.children
-        named = _name(letter[0]) if letter else None
-        return self._leaf(ClusterDirective(_value(_tree(units)), named), tree, limit)
-
-    def _leaf(self, node: _AnyNode, tree: _Tree, limit: int) -> _AnyNode:
-        """Return a node of one line its comments: those before and inside, and one after."""
-        above = self._comments_before(tree.meta.end_pos)
+    def _leaf(self, tree: _Tree, limit: int) -> Node:
+        """Return a node of one line with its comments: those before and inside, and one after."""
+        above = self.comments_before(tree.meta.end_pos)
         behind = self._comment_behind(tree.meta.end_line, limit)
+        node = _LEAVES[tree.data](tree.children)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
-    def _header(self, node: _AnyNode, tree: _Tree) -> _AnyNode:
-        """Return a block its comments: those before it, and one after its brace."""
-        brace = next(one for one in _tokens(tree) if one.type == "LBRACE")
-        inner = _trees(tree)
-        limit = _start(inner[0]) if inner else _brace(tree, "RBRACE")
-        above = self._comments_before(brace.start_pos or 0)
+    def _block(self, tree: _Tree) -> Node:
+        """Return a block with its comments: those before it, one after its brace, those at its end.
+
+        All but a dataflow have a name, which may be empty.
+        """
+        tokens = [child for child in tree.children if isinstance(child, Token)]
+        brace, end = (
+            next(token for token in tokens if token.type == "LBRACE"),
+            tokens[-1].start_pos or 0,
+        )
+        trees = _trees(tree)
+        above = self.comments_before(brace.start_pos or 0)
+        limit = trees[0].meta.start_pos if trees else end
         behind = self._comment_behind(brace.line or 0, limit)
-        return replace(node, place=_place(tree), above=above, behind=behind)
+        make, inside = _BLOCKS[tree.data]
+        parts: dict[str, Any] = {inside: self.nodes(trees, end)}
+        if make is not DataflowBlock:
+            labels = [_name(token) for token in tokens if token.type == "LABEL"]
+            parts["name"] = labels[0] if labels else NameNode("", place=_place(tree))
+        comments = {"above": above, "behind": behind, "at_end": self.comments_before(end)}
+        return make(**parts, **comments, place=_place(tree))
 
-    def _comments_before(self, position: int) -> tuple[str, ...]:
+    def comments_before(self, position: int) -> tuple[str, ...]:
         """Take the comments that start before a position."""
-        found = []
+        taken = []
         while self.next < len(self.comments) and self.comments[self.next].start < position:
-            found.append(self.comments[self.next].text)
+            taken.append(self.comments[self.next].text)
             self.next += 1
-        return tuple(found)
+        return tuple(taken)
 
     def _comment_behind(self, line: int, limit: int) -> str:
         """Take the comment that follows in the same line, before what comes next."""
-        if self.next == len(self.comments):
-            return ""
-        one = self.comments[self.next]
-        if one.line != line or one.start >= limit:
+        comment = self.comments[self.next] if self.next < len(self.comments) else None
+        if comment is None or comment.line != line or comment.start >= limit:
             return ""
         self.next += 1
-        return one.text
+        return comment.text
 
 
 def _trees(tree: _Tree) -> list[_Tree]:
-    return [one for one in tree.children if isinstance(one, Tree)]
-
-
-def _tokens(tree: _Tree) -> list[Token]:
-    return [one for one in tree.children if isinstance(one, Token)]
-
-
-def _tree(child: _Tree | Token) -> _Tree:
-    return cast("_Tree", child)
-
-
-def _start(tree: _Tree) -> int:
-    return int(tree.meta.start_pos)
-
-
-def _brace(tree: _Tree, kind: str) -> int:
-    """Return the position of a brace of a block: the last one of its kind."""
-    return next(one.start_pos or 0 for one in reversed(_tokens(tree)) if one.type == kind)
+    return [child for child in tree.children if isinstance(child, Tree)]
 
 
 def _place(tree: _Tree) -> TextPlace:
     return TextPlace(tree.meta.line, tree.meta.column)
 
 
-def _label(tree: _Tree) -> NameNode:
-    labels = [one for one in _tokens(tree) if one.type == "LABEL"]
-    return _name(labels[0]) if labels else NameNode("", place=_place(tree))
-
-
-def _name(child: _Tree | Token) -> NameNode:
-    token = cast("Token", child)
+def _name(token: Token) -> NameNode:
     return NameNode(str(token), place=TextPlace(token.line or 0, token.column or 0))
 
 
 def _value(tree: _Tree) -> ValueNode:
-    first, *rest = tree.children
-    signs, terms = rest[::2], rest[1::2]
-    others = tuple((str(sign), _term(_tree(term))) for sign, term in zip(signs, terms, strict=True))
-    return ValueNode(_term(_tree(first)), others, place=_place(tree))
+    first, *rest = cast("_Children", tree.children)
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    others = tuple((str(sign), _term(term)) for sign, term in pairs)
+    return ValueNode(_term(first), others, place=_place(tree))
 
 
 def _term(tree: _Tree) -> Term:
-    token = cast("Token", tree.children[0])
-    place = _place(tree)
+    token, place = cast("Token", tree.children[0]), _place(tree)
     if tree.data == "number":
         return NumberNode(str(token), place=place)
-    if tree.data == "size_of":
-        return SizeNode(_name(token), place=place)
-    return NameNode(str(token), place=place)
+    return SizeNode(_name(token), place=place) if tree.data == "size_of" else _name(token)
+
+
+def _entries(children: _Children) -> tuple[EntryNode, ...]:
+    return tuple(
+        EntryNode(_name(own[0]), _value(own[1]), place=_place(one))
+        for one in children
+        if isinstance(one, Tree)
+        for own in [cast("_Children", one.children)]
+    )
+
+
+_LEAVES: Final[Mapping[str, Callable[[_Children], Node]]] = {
+    "constant": lambda own: ConstantNode(_name(own[0]), _value(own[1])),
+    "type": lambda own: TypeNode(_name(own[0])),
+    "stride": lambda own: StrideNode(_entries(own)),
+    "dimensions": lambda own: DimensionsNode(_entries(own)),
+    "map": lambda own: MapDirective(str(own[0]), _value(own[1]), _value(own[2]), _name(own[3])),
+    "cluster": lambda own: ClusterDirective(_value(own[0]), *map(_name, own[1:])),
+}
+"""Node of one line -> the function that makes it of its children."""
+_BLOCKS: Final[Mapping[str, tuple[Callable[..., Node], str]]] = {
+    "network": (NetworkBlock, "layers"),
+    "layer": (Layer, "members"),
+    "dataflow": (DataflowBlock, "directives"),
+}
+"""Block -> (its node, the field of what is inside)."""

@@ -17,8 +17,14 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_text
 from simaccel.files.limits import MAX_LAYERS
-from simaccel.papers.maestro.language.building import build
-from simaccel.papers.maestro.language.grammar import COMMENT, GRAMMAR, INSERTED, KEYWORDS, WORDS
+from simaccel.papers.maestro.language.building import (
+    COMMENT,
+    GRAMMAR,
+    INSERTED,
+    KEYWORDS,
+    WORDS,
+    build,
+)
 from simaccel.papers.maestro.language.syntax import DataflowBlock, Description, NetworkBlock
 
 _MOST_FAULTS = 100
@@ -33,7 +39,6 @@ def load_description(path: str | Path) -> Description:
 
     Raises:
         InputError: it can't be read, or all faults of its syntax.
-
     """
     return parse_description(_text(path), str(path))
 
@@ -43,7 +48,6 @@ def parse_description(text: str, source: str = "description") -> Description:
 
     Raises:
         InputError: all faults of its syntax, each with line and column.
-
     """
     return interpret(text, source, lambda description, _: description)
 
@@ -53,7 +57,6 @@ def interpret_file(path: str | Path, reader: Callable[[Description, str], _Resul
 
     Raises:
         InputError: it can't be read, or all its faults, as for ``interpret``.
-
     """
     return interpret(_text(path), str(path), reader)
 
@@ -64,9 +67,14 @@ def interpret(text: str, source: str, reader: Callable[[Description, str], _Resu
     Raises:
         InputError: all faults of its syntax, and after them those that ``reader`` raises of layers
             without such faults, each with line and column.
-
     """
-    _require_few_layers(text, source)
+    layers_found = list(_LAYER.finditer(_without_comments(text)))
+    if len(layers_found) > MAX_LAYERS:  # before a tree is made
+        at = layers_found[MAX_LAYERS].start()
+        line = text.count("\n", 0, at) + 1
+        where = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
+        allowed = f"at most {MAX_LAYERS} layers in a file"
+        raise InputError([Fault(source, where, f"{len(layers_found)} layers", allowed)])
     read = _read(text, source)
     if not read.faults and read.description is not None:
         return reader(read.description, source)
@@ -144,17 +152,6 @@ def _parser() -> Lark:
         propagate_positions=True,
         maybe_placeholders=False,
     )
-
-
-def _require_few_layers(text: str, source: str) -> None:
-    """Refuse more layers than anyone describes, before a tree is made."""
-    found = list(_LAYER.finditer(_without_comments(text)))
-    if len(found) > MAX_LAYERS:
-        at = found[MAX_LAYERS].start()
-        line = text.count("\n", 0, at) + 1
-        where = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
-        allowed = f"at most {MAX_LAYERS} layers in a file"
-        raise InputError([Fault(source, where, f"{len(found)} layers", allowed)])
 
 
 def _without_comments(text: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.analysis.paper import PAPER
 from simaccel.papers.maestro.dataflows.reading import parse_directives
 from tests.draws import DRAWS
 from tests.papers.maestro.analysis.oracle import Loop, Machine, count
