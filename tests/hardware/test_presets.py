@@ -1,11 +1,13 @@
 """Sections by name and precisions: what they stand for, and what nobody has."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simaccel import simulate
+from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.dram.parts import PARTS
@@ -210,3 +212,16 @@ def test_chips_of_int8_run_int8() -> None:
     done = simulate("tpu_v1_mlp0", "tpu_v1", "strips")
     assert done.run.native_macs == done.run.macs
     assert {one.bits for one in done.workload.tensors.values()} == {8}
+
+
+def test_the_guide_explains_fields_that_there_are() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "accelerators.md"
+    rows = re.findall(
+        r"^\| `(\w+)`[^|]*\| ([^|]+) \|", guide.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    fields = leaf_fields(Accelerator)
+    assert {section for section, _ in rows} > {"array", "dram", "compiler", "energy"}
+    for section, text in rows:
+        named = {*re.findall(r"`(\w+)`:", text), *re.findall(r"`(\w*_\w+)`", text)}
+        for name in named - {"per_tensor"}:  # which is a value
+            assert any(one.startswith(f"{section}.") and name in one.split(".") for one in fields)

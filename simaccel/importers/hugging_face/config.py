@@ -99,7 +99,7 @@ _STRUCTURES: Final = (
         ),
     ),
     _OtherModel(
-        name="an encoder and a decoder with sizes of its own",
+        name="encoder beside a decoder with sizes of its own",
         needs="cross-attention beside learned positions and biases (T5's alone is built)",
         keys=("encoder_layers", "decoder_ffn_dim"),
         families=(
@@ -114,7 +114,7 @@ _STRUCTURES: Final = (
         families=("albert",),
     ),
     _OtherModel(
-        name="an image or a text model of other blocks",
+        name="image or text model of other blocks",
         needs="its blocks (windows of an image, two towers, attention to positions)",
         families=(
             *("clip", "siglip", "swin", "swinv2", "dinov2", "beit", "convnext", "resnet", "detr"),
