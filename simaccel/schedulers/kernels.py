@@ -80,7 +80,7 @@ def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
     if rows is None or is_asked or not is_prefill:
         return workload
     blocks = max(1, -(-int(parameters["prompt"]) // rows))
-    return parse_workload({**parameters, "causal_blocks": blocks})
+    return replace(parse_workload({**parameters, "causal_blocks": blocks}), split=workload.split)
 
 
 @dataclass

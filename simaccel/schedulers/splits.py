@@ -9,11 +9,14 @@ the reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from heapq import heappop, heappush
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
@@ -51,8 +54,8 @@ _Found = TypeVar("_Found")
 class SplitCost(NamedTuple):
     """Cost of a split, in the order of importance.
 
-    Bytes of weights and caches beyond a chip's capacity, a lower bound of the cycles, and the MACs
-    of all chips, which are fewer if fewer chips repeat the same work.
+    Bytes of weights and caches beyond a chip's capacity, an estimate of the cycles, and the MACs of
+    all chips, which are fewer if fewer chips repeat the same work.
     """
 
     beyond: int
@@ -60,13 +63,12 @@ class SplitCost(NamedTuple):
     macs: Fraction | int
 
 
-_NEAR: Final = Fraction(5, 4)
-"""Estimates up to which splits are judged, by the least."""
-_MOST_JUDGED: Final = 4
-Judge = Callable[["LegalSplit", Accelerator], float]
-"""Returns the cycles of a split on the chips of an accelerator."""
+RunSplit = Callable[["LegalSplit", Accelerator, float], float]
+"""Runs a split on the chips of an accelerator; its cycles, infinite if not below a limit."""
 _Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, _Found]]]
-"""A lower bound of the cost, and a function that returns the cost and what has it."""
+"""A cost without collectives, and a function that returns the whole cost and what has it."""
+_Run = Callable[[_Found, float], float]
+"""Returns the cycles of a candidate's run; infinite if they are not below a limit."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +95,20 @@ def fastest_split(
     accelerator: Accelerator,
     *others: Workload,
     slowdowns: Mapping[str, Fraction] | None = None,
-    judge: Judge | None = None,
+    run: RunSplit | None = None,
 ) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
 
     Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
     a single one, are as fast as all, the others replicate their work. ``others``: equivalent forms
     of the workload, such as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of
-    `ChipWork`. ``judge``: returns the cycles of a split better than these estimates, of a few whose
-    estimates are near the least.
+    `ChipWork`. ``run``: runs the split with the least estimate, and others with estimates below the
+    cycles that the fastest of these took; None: estimates decide.
     """
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
     known = tuple((slowdowns or {}).items())
-    return _fastest(workloads, accelerator, parameters, known, judge)
+    return _fastest(workloads, accelerator, parameters, known, run)
 
 
 @lru_cache(1)
@@ -115,7 +117,7 @@ def _fastest(
     accelerator: Accelerator,
     _parameters: str,
     slowdowns: tuple[tuple[str, Fraction], ...],
-    judge: Judge | None,
+    run: RunSplit | None,
 ) -> LegalSplit:
     """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
     reasons = dict[str, str]()
@@ -133,39 +135,61 @@ def _fastest(
             for count in divisors(accelerator.pod.count)[:-1]
             for name, spreads in splits(ways, count, reasons)
         ]
-    if judge is None:
-        return _nearest(possible)[0]
-    near = _nearest(possible, _NEAR)[:_MOST_JUDGED]
-    return min(near, key=lambda split: judge(split, accelerator)) if near[1:] else near[0]
+    if run is None:
+        return _least(possible)
+    return _least(possible, lambda split, below: run(split, accelerator, below))
 
 
-def _nearest(possible: Iterable[_Candidate[_Found]], near: Fraction = Fraction(1)) -> list[_Found]:
-    """Return the legal split with the least cost, the first of equals, then others in their order.
+def _least(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = None) -> _Found:
+    """Return the candidate with the least cost, or the fewest cycles of those that ``run``.
 
-    ``near``: how many times its cycles these take at most; they exceed memories as much. Candidates
-    are tried in the order of what chips have to do without collectives, the least first, until that
-    alone takes longer.
+    A candidate is run unless it exceeds memories more than the first, or its estimate is not below
+    the fewest cycles so far.
 
     Raises:
         InputError: nothing is legal.
 
     """
-    made = list[tuple[SplitCost, _Found]]()
-    best: SplitCost | None = None
-    failure = InputError([Fault("chips", "splits", "none", "a legal split")])
-    for least, make in sorted(possible, key=itemgetter(0)):
-        if best is not None and least[:2] > (best.beyond, near * best.cycles):
+    each = _by_cost(possible)
+    first, best = next(each)
+    if run is None:
+        return best
+    fewest = run(best, math.inf)
+    for cost, found in each:
+        if cost.beyond > first.beyond or cost.cycles >= fewest:
             break
+        cycles = run(found, fewest)
+        if cycles < fewest:
+            best, fewest = found, cycles
+    return best
+
+
+def _by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[SplitCost, _Found]]:
+    """Yield legal splits and their costs, the least first, of equals the first.
+
+    None is made before all of less work without collectives are.
+
+    Raises:
+        InputError: nothing is legal.
+
+    """
+    failure = InputError([Fault("chips", "splits", "none", "a legal split")])
+    made, is_legal = list[tuple[SplitCost, int, _Found]](), False
+    for at, (least, make) in enumerate(sorted(possible, key=itemgetter(0))):
+        while made and made[0][0] <= least:
+            cost, _, found = heappop(made)
+            yield cost, found
         try:
-            made.append(make())
+            cost, found = make()
         except InputError as error:
             failure = error
-            continue
-        best = made[-1][0] if best is None else min(best, made[-1][0])
-    if best is None:
+        else:
+            is_legal = True
+            heappush(made, (cost, at, found))
+    if not is_legal:
         raise failure
-    most = best.beyond, near * best.cycles
-    return [split for cost, split in sorted(made, key=itemgetter(0)) if cost[:2] <= most]
+    for cost, _, found in sorted(made, key=itemgetter(0, 1)):
+        yield cost, found
 
 
 def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
@@ -180,37 +204,61 @@ def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost
 
 
 def settle_degrees(
-    options: Options, accelerator: Accelerator, works: Sequence[tuple[ChipWork, Fraction]]
+    options: Options,
+    accelerator: Accelerator,
+    works: Sequence[tuple[ChipWork, Fraction]],
+    run: RunSplit | None = None,
 ) -> Options:
     """Return options with all degrees set: the fastest over runs of a transformer, if none is.
 
     ``works``: of each workload, and how many times it runs. Chips may do the same
-    (`Options.copies`).
+    (`Options.copies`). ``run``: as of `fastest_split`.
     """
     pod, copies, sequence = accelerator.pod, options.copies, options.sequence_parallel
     degrees = degrees_of(pod, *options.degrees, sequence=sequence, copies=copies)
+
+    def run_all(ways: _Ways, below: float) -> float:
+        cycles = 0.0
+        for split, (_, times) in zip(ways.splits, works, strict=True):
+            cycles += times * run(split, accelerator, (below - cycles) / times) if run else 0
+        return cycles
+
     if pod.count > 1 and {*options.degrees} == {None}:
         with suppress(InputError):  # the run names what is wrong
-            (degrees, copies), *_ = _nearest(
-                candidate
-                for used in divisors(pod.count)
-                for way in degrees_of_chips(used, with_experts=False)
-                if way.sequence or not sequence
-                for candidate in _candidates_of(way, pod.count // used, works)
+            ways = _least(
+                (
+                    candidate
+                    for used in divisors(pod.count)
+                    for way in degrees_of_chips(used, with_experts=False)
+                    if way.sequence or not sequence
+                    for candidate in _candidates_of(way, pod.count // used, works)
+                ),
+                run_all if run else None,
             )
+            degrees, copies = ways.degrees, ways.copies
     settled = options.with_degrees(degrees.tensor, degrees.data, degrees.expert)
     return replace(settled, sequence_parallel=degrees.sequence, copies=copies)
 
 
+class _Ways(NamedTuple):
+    """Splits of several workloads by equal degrees; ``copies`` of these are on all chips."""
+
+    degrees: ParallelDegrees
+    copies: int
+    splits: Sequence[LegalSplit]
+
+
 def _candidates_of(
     degrees: ParallelDegrees, copies: int, works: Sequence[tuple[ChipWork, Fraction]]
-) -> Iterator[_Candidate[tuple[ParallelDegrees, int]]]:
-    """Yield degrees, and the copies of them on all chips, if their sizes divide all workloads."""
+) -> Iterator[_Candidate[_Ways]]:
+    """Yield splits by degrees, if their sizes divide all workloads."""
+    is_cut = max(degrees.tensor, degrees.data, degrees.expert) > 1
 
-    def make() -> tuple[SplitCost, tuple[ParallelDegrees, int]]:
-        costs = (_legal_split(degrees.name, work, cuts)[0] for (work, _), cuts in ways)
-        times = (times for _, times in works)
-        return _sum_costs(zip(costs, times, strict=True)), (degrees, copies)
+    def make() -> tuple[SplitCost, _Ways]:
+        name = degrees.name if is_cut else _UNDIVIDED
+        made = [_legal_split(name, work, cuts) for (work, _), cuts in ways]
+        cost = _sum_costs((cost, times) for (cost, _), (_, times) in zip(made, works, strict=True))
+        return cost, _Ways(degrees, copies, [split for _, split in made])
 
     with suppress(InputError):
         ways = [(work, spread_by_degrees(work[0].workload, degrees)) for work in works]
@@ -239,6 +287,25 @@ def legal_splits(
         except InputError as error:
             reasons[name] = error.faults[0].allowed
     return legal, reasons
+
+
+def split_by_name(name: str, workload: Workload, accelerator: Accelerator) -> LegalSplit:
+    """Return the legal split with a name.
+
+    Raises:
+        InputError: there is none.
+
+    """
+    counts = divisors(accelerator.pod.count)
+    ways = {n: RankCuts(workload, n) for n in counts}
+    possible = chain(
+        [(_UNDIVIDED, dict.fromkeys(workload.by_name, ()))],
+        *(possible_splits(ways, count, {}) for count in counts[:-1]),
+    )
+    for other, spreads in possible:
+        if other == name:
+            return _make_legal(name, workload, spreads, accelerator)
+    raise InputError([Fault("chips", "split", name, "a legal split")])
 
 
 def _make_legal(

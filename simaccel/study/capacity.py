@@ -74,7 +74,7 @@ def _holding_counts(
 
     They share it by the default degrees.
     """
-    free = options.with_degrees()
+    workload, free = replace(workload, split=""), options.with_degrees()
     powers = (2**n for n in range(MOST_CHIPS.bit_length()))
     for count in (least, *(power for power in powers if power > least)):
         with suppress(InputError):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from simaccel.analytic.prediction import predict
@@ -14,7 +14,9 @@ from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError, SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import ONE_CHIP
-from simaccel.mapping.chips.sharding import Pod
+from simaccel.machine.machine import Machine
+from simaccel.mapping.chips.sharding import Pod, pod_of
+from simaccel.program.exchanges import lower_pod
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.kernels import compile_graph
@@ -25,18 +27,23 @@ from simaccel.schedulers.parallel import (
     expert_count,
     sharded_weights,
     share_of,
+    whole_mapping,
 )
 from simaccel.schedulers.split_ways import divisors, spread_by_degrees
-from simaccel.schedulers.splits import LegalSplit, fastest_split, name_legal_splits
+from simaccel.schedulers.splits import (
+    LegalSplit,
+    RunSplit,
+    fastest_split,
+    name_legal_splits,
+    settle_degrees,
+    split_by_name,
+)
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
 
 UNSEARCHED: Final = "naive"
 """The family of dataflows that chooses no tile sizes."""
-
-_WAITING: Final = 1.05
-"""Cycles of a run with collectives, by its bound, from which on a split is worth it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +74,7 @@ def chip_share(
     if on_one and not options.sequence_parallel:
         return None
     if {*degrees} == {None} and not options.sequence_parallel:
-        slowdowns = chip_work(workload, accelerator, dataflow).slowdowns
-        judge = _deployed_cycles if accelerator.compiler.described else None
-        split = fastest_split(workload, accelerator, slowdowns=slowdowns, judge=judge)
+        split = _split_of(workload, accelerator, dataflow)
         spreads, pod = split.spreads, split.pod
     else:
         sequence, copies = options.sequence_parallel, options.copies
@@ -92,21 +97,58 @@ def chip_share(
     )
 
 
-def _deployed_cycles(split: LegalSplit, accelerator: Accelerator) -> float:
-    """Return the bound of a split's run as the chip's compiler deploys the share of each chip.
+def with_split(workload: Workload, accelerator: Accelerator, options: Options) -> Workload:
+    """Return a workload that says how its chips share it, unless ``options`` do."""
+    if accelerator.pod.count == 1 or {*options.degrees} != {None} or options.sequence_parallel:
+        return workload
+    return replace(workload, split=_split_of(workload, accelerator, DEPLOYED).name)
 
-    With collectives it is longer by a part, for waits that are in no bound.
+
+def _split_of(workload: Workload, accelerator: Accelerator, dataflow: str) -> LegalSplit:
+    """Return the split that a workload says, else the fastest one."""
+    if workload.split:
+        return split_by_name(workload.split, workload, accelerator)
+    slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
+    return fastest_split(workload, accelerator, slowdowns=slowdowns, run=_run_of(accelerator))
+
+
+def settle_loads(
+    options: Options,
+    accelerator: Accelerator,
+    loads: Iterable[tuple[Workload, Fraction]],
+    dataflow: str,
+) -> Options:
+    """Return options with the degrees that are fastest over workloads, each so many times.
+
+    Degrees that are given stay (`settle_degrees`).
     """
-    pod, chip = split.pod, accelerator.with_sections(chips=ONE_CHIP)
+    works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
+    return settle_degrees(options, accelerator, works, _run_of(accelerator))
+
+
+def _run_of(accelerator: Accelerator) -> RunSplit | None:
+    """Return what runs splits; None of chips whose mappings need a search."""
+    return _deployed_cycles if accelerator.compiler.described else None
+
+
+def _deployed_cycles(split: LegalSplit, accelerator: Accelerator, below: float) -> float:
+    """Return the cycles of a split as the chip's compiler deploys it; infinite if not ``below``."""
+    split_of = partial(split_by_name, split.name, accelerator=accelerator)
+    chip = accelerator.with_sections(chips=ONE_CHIP)
     try:
-        mapping = make_mapping(pod.workload, chip, DEPLOYED)
-    except SimaccelError:
+        workload = compile_graph(split.workload, accelerator, lambda part: split_of(part).pod)
+        split = split_of(workload)
+        mapping = make_mapping(split.pod.workload, chip, DEPLOYED)
+        cuts = split.spreads, split.pod, mapping, accelerator.pod
+        pod = pod_of(split.workload, whole_mapping(split.workload, *cuts), accelerator)
+        machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
+        cycles = machine.cycles_below(below)
+    except SimaccelError:  # the run of the split says why
         return math.inf
-    predicted = predict(pod.workload, mapping, accelerator, pod.exchanges, pod.parts)
-    return predicted.bound_cycles * (_WAITING if pod.exchanges else 1)
+    return math.inf if cycles is None else cycles
 
 
-def chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
+def _chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
     """Return the work of a workload's splits by a dataflow, as far as it is known unsearched."""
     slowdowns = _slowdowns(workload, accelerator.with_sections(chips=ONE_CHIP), dataflow)
     return ChipWork(workload, accelerator, slowdowns)

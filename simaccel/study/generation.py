@@ -18,8 +18,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.run.memories import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options, default_dataflow
-from simaccel.schedulers.splits import settle_degrees
-from simaccel.study.chip_share import chip_work
+from simaccel.study.chip_share import settle_loads
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
@@ -249,18 +248,17 @@ def settle_phases(
 ) -> tuple[Point, PipelinePlan | None]:
     """Return the point of a prefill with degrees that are fastest over all phases, and its plan.
 
-    The last of ``steps`` counts for all. Caches lie as the prefill leaves them. There is a plan of
-    stages alone.
+    Of ``steps`` the first and the last count for half of all each. Caches lie as the prefill leaves
+    them. There is a plan of stages alone.
     """
-    loads = (*point.loads, *(WeightedWorkload(step, tokens - 1) for step in steps[-1:]))
+    ends = [*steps[:1], *steps[1:][-1:]]
+    loads = (*point.loads, *(WeightedWorkload(step, (tokens - 1) / len(ends)) for step in ends))
     if point.stages is not None:
         plan = plan_pipeline(replace(point, loads=loads))
         return replace(point, options=plan.options), plan
-    works = [
-        (chip_work(load.workload, point.accelerator, point.name), Fraction(load.weight))
-        for load in loads
-    ]
-    return replace(point, options=settle_degrees(point.options, point.accelerator, works)), None
+    works = ((load.workload, Fraction(load.weight)) for load in loads)
+    options = settle_loads(point.options, point.accelerator, works, point.name)
+    return replace(point, options=options), None
 
 
 def chosen_lengths(first: int, count: int, most: int) -> list[int]:

@@ -24,8 +24,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.numbers import in_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
-from simaccel.schedulers.splits import settle_degrees
-from simaccel.study.chip_share import chip_work, spread_experts
+from simaccel.study.chip_share import settle_loads, spread_experts
 from simaccel.study.points import Point
 from simaccel.study.precision import place_on
 from simaccel.workload import Workload
@@ -110,8 +109,8 @@ class PipelinePlan:
 def plan_pipeline(point: Point) -> PipelinePlan:
     """Cut the workload of a point, a whole model with its batch, into stages and micro-batches.
 
-    All stages have equal degrees of parallelism, by default the fastest of the dataflow
-    (`chip_work`) over all ``loads`` of the point by their weights; the plan is that of the first.
+    All stages have equal degrees of parallelism, by default the fastest of the dataflow over all
+    ``loads`` of the point by their weights (`settle_loads`); the plan is that of the first.
     The default of ``micro_batches`` is the largest divisor of both stages and batch.
 
     Raises:
@@ -131,12 +130,12 @@ def plan_pipeline(point: Point) -> PipelinePlan:
     whole = place_on(parts[0], accelerator)
     phase = whole.parameters["phase"]
     planned, *others = (_planned_stages(part, accelerator, stages) for part in parts)
-    works = [
-        (chip_work(stage.workload, group, dataflow), stage.count * Fraction(load.weight))
+    loads = (
+        (stage.workload, stage.count * Fraction(load.weight))
         for load, each in zip(point.loads, (planned, *others), strict=True)
         for stage in each
-    ]
-    options = settle_degrees(options, group, works)
+    )
+    options = settle_loads(options, group, loads, dataflow)
     degrees = degrees_of(group.pod, *options.degrees, copies=options.copies)
     handed = -(-math.prod(whole.shapes[STAGE_INPUT]) // degrees.batch)
     sequences, size = -(-batch // (chosen * degrees.batch)), group.pod.count

@@ -89,6 +89,11 @@ def _compile(
         return workload
     from simaccel.schedulers.kernels import compile_graph  # noqa: PLC0415 - errors load little
 
+    if isinstance(dataflow, str) and accelerator.pod.count > 1 and accelerator.compiler.described:
+        from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
+        from simaccel.study.chip_share import with_split  # noqa: PLC0415 - errors load little
+
+        workload = with_split(workload, accelerator, options or Options())
     share = partial(_pod_of, accelerator=accelerator, dataflow=dataflow, options=options)
     return compile_graph(workload, accelerator, share)
 

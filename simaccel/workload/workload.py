@@ -35,8 +35,8 @@ class Workload:
     Operators in `once` run once, before or after all repetitions (embedding, logits). `operators`
     are those of one repetition, in a topological order that keeps the given order if possible.
     `parameters`: a document of plain data that `parse_workload` turns into the same workload.
-    `account`: what an import took from its file and what it left out. Equality, hash and
-    fingerprint ignore both.
+    `account`: what an import took from its file. `split`: the cut over chips for which a compiler
+    made this form. Equality, hash and fingerprint ignore these three.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Workload:
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
     once: frozenset[str] = frozenset()
     account: FileAccount = field(default=FileAccount(), compare=False)
+    split: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         """Refuse operators and tensors that do not fit together; sort the operators."""

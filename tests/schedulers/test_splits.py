@@ -22,6 +22,7 @@ from simaccel.schedulers.parallel import whole_mapping
 from simaccel.schedulers.split_ways import RankCuts
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.study.experiment import ExperimentResult, simulate
+from simaccel.study.generation import generate
 from simaccel.workload import Workload, build, parse_workload
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
@@ -386,18 +387,37 @@ def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "name", "sizes"),
+    ("chip", "count", "name", "sizes"),
     [
-        ("tpu_v5e", "gpt2", {"phase": "decode", "kv_len": 128, "scope": "block"}),
-        ("tpu_v5e", "gpt2", {"phase": "prefill", "prompt": 64, "scope": "block"}),
-        ("tpu_v4", "mobilenet_v2", {}),  # depthwise layers, and 33 collectives if all are cut
+        ("tpu_v5e", 4, "gpt2", {"phase": "decode", "kv_len": 128, "scope": "block"}),
+        ("tpu_v5e", 4, "gpt2", {"phase": "prefill", "prompt": 64, "scope": "block"}),
+        ("tpu_v5e", 2, "bert", {"seq_len": 512}),  # 77,077 by its bound, and waits for links
+        ("tpu_v4", 4, "mobilenet_v2", {}),  # depthwise layers, and 33 collectives if all are cut
+        ("tpu_v4", 4, "gpt2", {"phase": "decode", "kv_len": 512, "scope": "model"}),
     ],
 )
-def test_four_chips_are_never_slower_than_one(chip: str, name: str, sizes: dict[str, Any]) -> None:
-    workload = build(name, **sizes)
-    one = simulate(workload, load_accelerator(chip), "deployed")
-    four = simulate(workload, load_accelerator(chip, ["chips=4"]), "deployed")
-    assert four.run.cycles <= one.run.cycles
+def test_chips_are_never_slower_than_fewer(
+    chip: str, count: int, name: str, sizes: dict[str, Any]
+) -> None:
+    """Than one, or than all of them by degrees of parallelism that are given."""
+    workload, pod = build(name, **sizes), load_accelerator(chip, [f"chips={count}"])
+    taken = simulate(workload, pod, "deployed").run.cycles
+    assert taken <= simulate(workload, load_accelerator(chip), "deployed").run.cycles
+    for degree in {2, count} if "mobilenet" not in name else ():
+        options = Options(tensor_parallel=degree, data_parallel=1, copies=count // degree)
+        assert taken <= simulate(workload, pod, "deployed", options=options).run.cycles
+
+
+@pytest.mark.parametrize("chip", ["tpu_v5e", "tpu_v4"])
+def test_chips_never_generate_slower_than_one(chip: str) -> None:
+    """On four of `tpu_v4` weights stay on the chip, which the layers of one don't fit."""
+
+    def cycles(count: int) -> int:
+        pod = load_accelerator(chip, [f"chips={count}"])
+        made = generate("gpt2", pod, tokens=32, prompt=64, lengths=2)
+        return made.prefill.cycles + made.decode.cycles
+
+    assert cycles(4) <= cycles(1)
 
 
 _CHIPS = ["chips=256"]
