@@ -32,11 +32,10 @@ _Shape = tuple[tuple[int, ...], str]
 class Workload:
     """Operators over tensors, run `repeat` times (the layers of a model).
 
-    Operators in `once` run once, before or after all repetitions (embedding, logits). `operators`
-    are those of one repetition, in a topological order that keeps the given order if possible.
-    `parameters`: a document of plain data that `parse_workload` turns into the same workload.
-    `account`: what an import took from its file. `split`: the cut over chips for which a compiler
-    made this form. Equality, hash and fingerprint ignore these three.
+    Operators in `once` run once, before or after all repetitions (embedding, logits); `operators`
+    are of one repetition, in a topological order, the given one if possible. `parameters`: a document of plain data that `parse_workload` turns into the same workload;
+    `account`: of an import; `split`: the cut over chips for which a compiler made this form.
+    Equality, hash and fingerprint ignore all three.
     """
 
     name: str
