@@ -136,11 +136,11 @@ def _fastest(
             for name, spreads in splits(ways, count, reasons)
         ]
     if run is None:
-        return _least(possible)
-    return _least(possible, lambda split, below: run(split, accelerator, below))
+        return _fastest_of(possible)
+    return _fastest_of(possible, lambda split, below: run(split, accelerator, below))
 
 
-def _least(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = None) -> _Found:
+def _fastest_of(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = None) -> _Found:
     """Return the candidate with the least cost, or the fewest cycles of those that ``run``.
 
     A candidate is run unless it exceeds memories more than the first, or its estimate is not below
@@ -150,21 +150,21 @@ def _least(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = No
         InputError: nothing is legal.
 
     """
-    each = _by_cost(possible)
+    each = _legal_by_cost(possible)
     first, best = next(each)
     if run is None:
         return best
     fewest = run(best, math.inf)
-    for cost, found in each:
+    for cost, candidate in each:
         if cost.beyond > first.beyond or cost.cycles >= fewest:
             break
-        cycles = run(found, fewest)
+        cycles = run(candidate, fewest)
         if cycles < fewest:
-            best, fewest = found, cycles
+            best, fewest = candidate, cycles
     return best
 
 
-def _by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[SplitCost, _Found]]:
+def _legal_by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[SplitCost, _Found]]:
     """Yield legal splits and their costs, the least first, of equals the first.
 
     None is made before all of less work without collectives are.
@@ -177,19 +177,19 @@ def _by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[SplitCost
     made, is_legal = list[tuple[SplitCost, int, _Found]](), False
     for at, (least, make) in enumerate(sorted(possible, key=itemgetter(0))):
         while made and made[0][0] <= least:
-            cost, _, found = heappop(made)
-            yield cost, found
+            cost, _, candidate = heappop(made)
+            yield cost, candidate
         try:
-            cost, found = make()
+            cost, candidate = make()
         except InputError as error:
             failure = error
         else:
             is_legal = True
-            heappush(made, (cost, at, found))
+            heappush(made, (cost, at, candidate))
     if not is_legal:
         raise failure
-    for cost, _, found in sorted(made, key=itemgetter(0, 1)):
-        yield cost, found
+    for cost, _, candidate in sorted(made, key=itemgetter(0, 1)):
+        yield cost, candidate
 
 
 def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
@@ -225,7 +225,7 @@ def settle_degrees(
 
     if pod.count > 1 and {*options.degrees} == {None}:
         with suppress(InputError):  # the run names what is wrong
-            ways = _least(
+            ways = _fastest_of(
                 (
                     candidate
                     for used in divisors(pod.count)

@@ -33,9 +33,9 @@ class Workload:
     """Operators over tensors, run `repeat` times (the layers of a model).
 
     Operators in `once` run once, before or after all repetitions (embedding, logits); `operators`
-    are of one repetition, in a topological order, the given one if possible. `parameters`: a document of plain data that `parse_workload` turns into the same workload;
-    `account`: of an import; `split`: the cut over chips for which a compiler made this form.
-    Equality, hash and fingerprint ignore all three.
+    are of one repetition, in a topological order, the given one if possible. `parameters`: what
+    `parse_workload` turns into the same workload; `account`: of an import; `split`: the cut over
+    chips for which a compiler made this form. Equality, hash and fingerprint ignore all three.
     """
 
     name: str
