@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from simaccel import load_accelerator, simulate
-from simaccel.dataflows import DATAFLOWS
+from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.diagnosis.check import check
 from simaccel.errors import SimaccelError
 from simaccel.run.conservation import require_program
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2_850, help="graphs by each dataflow")
     parser.add_argument("--seed", type=int, default=100_000, help="the first graph's")
     parser.add_argument("--trees", type=int, default=1_000_000, help="random trees")
-    parser.add_argument("--dataflows", default=",".join(DATAFLOWS), help="some of these")
+    parser.add_argument("--dataflows", default=",".join(ON_ANY_ARRAY), help="some of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     asked = parser.parse_args()
     os.environ[VARIABLE] = OFF
