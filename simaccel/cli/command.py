@@ -65,6 +65,8 @@ _OLD: Final = "simaccel.old_spellings"
 _WHOLE: Final = "simaccel.whole_help"
 _KEYED: Final = ("--set", "--dim", "--bytes-per-element")
 """Options NAME=VALUE, which may be repeated for different names."""
+ONCE_OR_LIST: Final = "one; several as a list, A,B, where `compare` takes one"
+"""How often an option of `compare` may be given."""
 
 
 class Command(click.Command):
@@ -123,9 +125,9 @@ class Command(click.Command):
         args, old = as_click_arguments(self.get_params(ctx), args)
         ctx.meta[_OLD] = [*dict.fromkeys(old)]
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        params = self.get_params(ctx)
+        params, lists = self.get_params(ctx), self.name == "compare"
         faults = [
-            *_find_repeated(order, params, values),
+            *_find_repeated(order, params, values, ONCE_OR_LIST if lists else "one"),
             *_empty(params, values),
         ]
         if not ctx.resilient_parsing:
@@ -177,14 +179,14 @@ def _tell_old_spellings(ctx: click.Context) -> None:
 
 
 def _find_repeated(
-    order: list[click.Parameter], params: list[click.Parameter], values: Values
+    order: list[click.Parameter], params: list[click.Parameter], values: Values, allowed: str
 ) -> Iterator[Fault]:
     """Find options that have one value and are given several times, and names with two values."""
     for param, times in Counter(order).items():
         single = isinstance(param, click.Option) and not param.multiple
         switch = getattr(param, "is_flag", False) and not param.secondary_opts
         if times > 1 and single and not switch:
-            yield fault(_name(param), f"{times} values", "one")
+            yield fault(_name(param), f"{times} values", allowed)
     for param in params:
         if param.opts[0] in _KEYED:
             texts = [text for text in _texts(param, values) if "=" in text]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import DIRECTIVES, STRATEGIES
+from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import MAPSPACE, SearchOptions
 from simaccel.cli.workload_options import WorkloadOptions
@@ -256,8 +256,12 @@ def dataflow_names() -> list[str]:
 
 def require_dataflows(names: list[str]) -> list[str]:
     """Refuse names of no dataflow."""
+    held = "a dataflow; what the array holds is said by --stationarity"
     require_none(
-        fault("--dataflow", name, suggest(name, dataflow_names()))
+        fault(
+            *("--dataflow", name),
+            f"{held}={name}" if name in STATIONARITIES else suggest(name, dataflow_names()),
+        )
         for name in names
         if name not in DATAFLOWS and name not in dataflow_names()
     )

@@ -5,6 +5,7 @@ A size that a kind of workload does not take is refused with the reason; no argu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
@@ -263,6 +264,9 @@ def _of_shape(name: str, options: dict[str, Any]) -> Workload:
         shape = ",".join(f"{rank}={size}" for rank, size in shape.items())
     if not isinstance(shape, str):
         raise InputError([Fault("workload", "shape", shape, shaped.example)])
+    if name == "conv" and re.search(r"\b(h|w|pad|padding) *=", shape, re.IGNORECASE):
+        allowed = "no H, W or padding: P and Q count outputs, P = (H + 2 padding - R) / stride + 1"
+        raise InputError([Fault("shape", "shape", shape, allowed)])
     sizes = parse_sizes(
         shape,
         "shape",
