@@ -97,7 +97,7 @@ def _report(
     described: Directives, hardware: DirectiveHardware, reading: DirectiveReading, *, as_json: bool
 ) -> None:
     from simaccel.papers.maestro.analysis.analysis import analyse
-    from simaccel.papers.maestro.analysis.limits import limits_of
+    from simaccel.papers.maestro.analysis.times import limits_of
     from simaccel.report.directives import (
         corrections_table,
         directives_json,
@@ -202,7 +202,7 @@ def _require_levels(
     described: Directives, no_multicast: str | None, no_reduction: str | None
 ) -> None:
     """Refuse cluster levels that no dataflow of the description has."""
-    from simaccel.papers.maestro.dataflows.levels import split
+    from simaccel.papers.maestro.dataflows.dataflow import split
 
     deepest = max(len(split(layer.dataflow)[0]) for layer in described.layers) - 1
     levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}

@@ -44,6 +44,9 @@ class Proposal:
 def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) -> Proposal | None:
     """Return a dataflow with fewer bytes and cycles for the operator that waits longest.
 
+    Only that operator is searched, or the attention that it belongs to: a fraction of a second,
+    where a search for the whole workload takes many.
+
     Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
     operator (a window of a run), on spatial arrays, and where nothing better is found.
     """

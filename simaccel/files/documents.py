@@ -141,7 +141,19 @@ def compose(text: str) -> tuple[yaml.Node | None, Any]:
         DocumentError: it has too many values, directly or by aliases, or is nested too deeply.
         ValueError: a value that Python can't hold.
     """
-    _require_small(text)
+    if len(text) > MAX_BYTES:
+        raise DocumentError(f"a document of {len(text)} characters, more than {MAX_BYTES}")
+    depth = nodes = 0
+    for event in yaml.parse(text, Loader=_YamlLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise DocumentError(f"lists and mappings nested deeper than {MAX_DEPTH}")
+        if nodes > MAX_NODES:
+            raise DocumentError(f"more than {MAX_NODES} values")
     loader = _YamlLoader(text)
     try:
         root = cast("yaml.Node | None", loader.get_single_node())
@@ -166,23 +178,6 @@ def parse_document(text: str) -> Any:  # noqa: ANN401 - plain data of any form
         return compose(text)[1]
     except yaml.YAMLError as error:
         raise ValueError(str(error).splitlines()[0]) from None
-
-
-def _require_small(text: str) -> None:
-    """Refuse a text that is too long, has too many values or too deep nesting; without parsing."""
-    if len(text) > MAX_BYTES:
-        raise DocumentError(f"a document of {len(text)} characters, more than {MAX_BYTES}")
-    depth = nodes = 0
-    for event in yaml.parse(text, Loader=_YamlLoader):
-        nodes += isinstance(event, yaml.NodeEvent)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise DocumentError(f"lists and mappings nested deeper than {MAX_DEPTH}")
-        if nodes > MAX_NODES:
-            raise DocumentError(f"more than {MAX_NODES} values")
 
 
 def _require_bounded(root: yaml.Node) -> None:

@@ -117,7 +117,20 @@ def faults_of(
 
 def _wrong_value(detail: ErrorDetails, raw: object) -> tuple[tuple[str | int, ...], object]:
     """Return the location of a value in a file, and the value; of a wrong kind those of its tag."""
-    loc, value = _loc_in_file(detail, raw), detail["input"]
+    kept: list[str | int] = []  # without the tags of a union's branches, which no file has
+    node: Any = raw
+    last = len(detail["loc"]) - 1
+    for i, part in enumerate(detail["loc"]):
+        if isinstance(node, Mapping):
+            inside = part in node
+        else:
+            inside = isinstance(node, list) and isinstance(part, int) and part < len(node)
+        absent = i == last and isinstance(node, Mapping)
+        absent &= detail["type"] in _MISSING or detail["input"] is not node
+        if inside or absent:
+            kept.append(part)
+            node = node[part] if inside else None
+    loc, value = tuple(kept), detail["input"]
     if detail["type"] == "union_tag_invalid" and isinstance(value, Mapping):
         key = detail["ctx"]["discriminator"].strip("'")
         loc, value = (*loc, key), value[key]
@@ -154,24 +167,6 @@ def _dot_location(loc: Sequence[str | int]) -> str:
     """Return a location as ``path.to.field[3]``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return text.removeprefix(".") or "file"
-
-
-def _loc_in_file(detail: ErrorDetails, raw: object) -> tuple[str | int, ...]:
-    """Return pydantic's location without the tags of a union's branches, which no file has."""
-    kept: list[str | int] = []
-    node: Any = raw
-    last = len(detail["loc"]) - 1
-    for i, part in enumerate(detail["loc"]):
-        if isinstance(node, Mapping):
-            inside = part in node
-        else:
-            inside = isinstance(node, list) and isinstance(part, int) and part < len(node)
-        absent = i == last and isinstance(node, Mapping)
-        absent &= detail["type"] in _MISSING or detail["input"] is not node
-        if inside or absent:
-            kept.append(part)
-            node = node[part] if inside else None
-    return tuple(kept)
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:

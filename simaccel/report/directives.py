@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from simaccel.papers.maestro.analysis.analysis import Effects, LayerAnalysis
-from simaccel.papers.maestro.analysis.limits import CAUSES, LevelLimits
 from simaccel.papers.maestro.analysis.paper import CORRECTIONS
+from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.report.tables import Column, Row, Table, tabulate, texts
 from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
 from simaccel.study.directed import BestDesign, DirectedDesigns

@@ -120,9 +120,8 @@ def _of_trees(
     options: Options,
 ) -> SearchForecast:
     """Return the forecast of a search over trees, by the pieces of a workload that differ."""
-    quick = replace(
-        options, patience=options.patience or 1
-    )  # what a search may leave is not needed
+    # what a search may leave is not needed
+    quick = replace(options, patience=options.patience or 1)
     search = TreeSearch(Goal.from_options(accelerator, quick, workload))
     pieces: dict[tuple[int, ...], str] = {}
     for part in parts(workload):

@@ -35,25 +35,6 @@ Watch = Callable[[float, str], None]
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Alone(TaskWorkers):
-    """This process, which runs tasks one after the other."""
-
-    def outcomes(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
-    ) -> Numbered[Outcome]:
-        for number in numbers:
-            yield number, (None, work(tasks[number]))
-
-    def run_numbered(
-        self,
-        work: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        lost: Callable[[Task], Result],  # noqa: ARG002 - this process can't be lost
-    ) -> Numbered[Result]:
-        for number, task in enumerate(tasks):
-            yield number, work(task)
-
-
 class _Processes(TaskWorkers):
     """Processes of this computer: at most ``most``, started once there are several tasks."""
 
@@ -65,7 +46,7 @@ class _Processes(TaskWorkers):
         self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
     ) -> Numbered[Result]:
         if self._needs_none(tasks):
-            return _Alone().run_numbered(work, tasks, lost)
+            return ((number, work(task)) for number, task in enumerate(tasks))
         return super().run_numbered(work, tasks, lost)
 
     def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:

@@ -14,7 +14,7 @@ from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
 from simaccel.papers.maestro.analysis.analysis import LayerAnalysis, analyse_layer
 from simaccel.papers.maestro.analysis.hardware import hardware_of
-from simaccel.papers.maestro.analysis.limits import limits_of
+from simaccel.papers.maestro.analysis.times import limits_of
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.parallel import open_workers
 from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases

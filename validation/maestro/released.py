@@ -41,13 +41,14 @@ from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.papers.maestro.dataflows.dataflow import (
     ROLES,
+    ClusterLevel,
     Dataflow,
     DimMap,
     Role,
+    complete,
     couplings,
 )
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import ClusterLevel, complete
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from validation.maestro.released_states import ReleasedCases, quotient, states_of
 

@@ -36,78 +36,131 @@ class Filters:
     inputs: int
 
 
-def add_pooling(
-    builder: WorkloadBuilder,
-    name: str,
-    kind: str,
-    operand: NodeInput,
-    windows: Sequence[FilterWindow],
-) -> SlotView:
-    """Add a pooling whose windows slide over all dimensions after samples and channels."""
-    source, view = _image(builder, name, operand, windows)
-    if not any((*view.dims[:2], view.fixed)) and all(window.outputs == 1 for window in windows):
-        source, view = _new_image(builder, name, operand, windows, (0,))  # for at least one rank
-    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed_ranks(view)
-    use, sizes = _read_windows(builder, source, view, ranks, windows)
-    places = [[place for place in [p] if place in sizes] for p, _ in WINDOW_RANKS[-len(windows) :]]
-    dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
-    fixed = [ranks[s] for s in view.fixed]
-    made, out = builder.output(name, [*dims, *places, fixed], sizes)
-    builder.add(PendingOperator(name, sizes, (use,), out, kind))
-    return SlotView(made.root, made.dims[:-1], made.dims[-1])
+@dataclass(frozen=True)
+class WindowedOperand:
+    """An input of a node over which windows slide; ``name``: of the operator that reads it."""
 
+    builder: WorkloadBuilder
+    name: str
+    operand: NodeInput
+    windows: Sequence[FilterWindow]
 
-def add_conv(
-    builder: WorkloadBuilder,
-    name: str,
-    operand: NodeInput,
-    filters: Filters,
-    windows: Sequence[FilterWindow],
-    weights: Source = None,
-) -> SlotView:
-    """Add a convolution; without the name of ``weights``, they are a new tensor."""
-    use, sizes, (samples, outer, inner) = read_filtered(builder, name, operand, filters, windows)
-    rows = WINDOW_RANKS[-len(windows) :]
-    reach = [[tap for tap in [r] if tap in sizes] for _, r in rows]
-    kind: Kind = builder.kind_of(weights) if isinstance(weights, str) else "weight"
-    filter_use = builder.factor(f"{name}.W", weights, [outer, inner, *reach], sizes, kind)
-    places = [[place for place in [p] if place in sizes] for p, _ in rows]
-    made_of = [samples, outer, *places]
-    alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in outer)
-    fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
-    made, out = builder.output(name, [*made_of, fixed], sizes)
-    vector = "product" if alone else None  # each element has a factor of its own
-    builder.add(PendingOperator(name, sizes, (use, filter_use), out, vector))
-    return SlotView(made.root, made.dims[:-1], made.dims[-1])
+    @property
+    def window_ranks(self) -> Sequence[tuple[str, str]]:
+        """Ranks of output positions and of filter taps, by window."""
+        return WINDOW_RANKS[-len(self.windows) :]
 
+    def add_pooling(self, kind: str) -> SlotView:
+        """Add a pooling whose windows slide over all dimensions after samples and channels."""
+        source, view = self._image()
+        single = all(window.outputs == 1 for window in self.windows)
+        if single and not any((*view.dims[:2], view.fixed)):
+            source, view = self._new_image((0,))  # for at least one rank
+        ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed_ranks(view)
+        use, sizes = self._read(source, view, ranks)
+        places = [[place for place in [p] if place in sizes] for p, _ in self.window_ranks]
+        dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
+        fixed = [ranks[s] for s in view.fixed]
+        made, out = self.builder.output(self.name, [*dims, *places, fixed], sizes)
+        self.builder.add(PendingOperator(self.name, sizes, (use,), out, kind))
+        return SlotView(made.root, made.dims[:-1], made.dims[-1])
 
-def read_filtered(
-    builder: WorkloadBuilder,
-    name: str,
-    operand: NodeInput,
-    filters: Filters,
-    windows: Sequence[FilterWindow],
-) -> tuple[SlotUse, dict[str, int], tuple[list[str], list[str], list[str]]]:
-    """Return how a convolution reads its input, the sizes of its ranks, and its ranks by role.
+    def add_conv(self, filters: Filters, weights: Source = None) -> SlotView:
+        """Add a convolution; without the name of ``weights``, they are a new tensor."""
+        use, sizes, (samples, outer, inner) = self.read_filtered(filters)
+        rows = self.window_ranks
+        reach = [[tap for tap in [r] if tap in sizes] for _, r in rows]
+        kind: Kind = self.builder.kind_of(weights) if isinstance(weights, str) else "weight"
+        filter_use = self.builder.factor(
+            f"{self.name}.W", weights, [outer, inner, *reach], sizes, kind
+        )
+        places = [[place for place in [p] if place in sizes] for p, _ in rows]
+        made_of = [samples, outer, *places]
+        alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in outer)
+        fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
+        made, out = self.builder.output(self.name, [*made_of, fixed], sizes)
+        vector = "product" if alone else None  # each element has a factor of its own
+        self.builder.add(PendingOperator(self.name, sizes, (use, filter_use), out, vector))
+        return SlotView(made.root, made.dims[:-1], made.dims[-1])
 
-    The roles: samples, output channels (groups included), input channels of a group. With several
-    groups of several channels the input's channels are split into groups and channels of a group.
-    """
-    mixed = filters.groups > 1 and filters.inputs > 1
-    parts = (filters.groups, filters.inputs) if mixed else ()
-    source, view = _image(builder, name, operand, windows, parts)
-    channels = ranks_of("c" if filters.groups == 1 else "g", view.dims[1])
-    if mixed:
-        channels = dict(zip(view.dims[1], "gc", strict=True))
-    samples = ranks_of("n", view.dims[0])
-    ranks = samples | channels | _fixed_ranks(view)
-    use, sizes = _read_windows(builder, source, view, ranks, windows)
-    outer = [channel for channel in channels.values() if channel.startswith("g")]
-    inner = [channel for channel in channels.values() if channel.startswith("c")]
-    if filters.outputs > 1 or not outer:
-        sizes["m"] = filters.outputs
-        outer = [*outer, "m"]
-    return use, sizes, ([*samples.values()], outer, inner)
+    def read_filtered(
+        self, filters: Filters
+    ) -> tuple[SlotUse, dict[str, int], tuple[list[str], list[str], list[str]]]:
+        """Return how a convolution reads its input, the sizes of its ranks, and its ranks by role.
+
+        The roles: samples, output channels (groups included), input channels of a group. With
+        several groups of several channels the input's channels are split into groups and their own.
+        """
+        mixed = filters.groups > 1 and filters.inputs > 1
+        parts = (filters.groups, filters.inputs) if mixed else ()
+        source, view = self._image(parts)
+        channels = ranks_of("c" if filters.groups == 1 else "g", view.dims[1])
+        if mixed:
+            channels = dict(zip(view.dims[1], "gc", strict=True))
+        samples = ranks_of("n", view.dims[0])
+        ranks = samples | channels | _fixed_ranks(view)
+        use, sizes = self._read(source, view, ranks)
+        outer = [channel for channel in channels.values() if channel.startswith("g")]
+        inner = [channel for channel in channels.values() if channel.startswith("c")]
+        if filters.outputs > 1 or not outer:
+            sizes["m"] = filters.outputs
+            outer = [*outer, "m"]
+        return use, sizes, ([*samples.values()], outer, inner)
+
+    def _image(self, channels: tuple[int, ...] = ()) -> tuple[Source, SlotView]:
+        """Return (source, view) of the input; of a new tensor if it has no view for windows.
+
+        ``channels``: groups and the channels of each, where both are several. Channels that a view
+        repeats need a new tensor, as filters have weights for each.
+        """
+        source, shape = self.operand
+        view = self.builder.view(source)
+        if view is not None and view.shape == shape:
+            pairs = zip(view.dims[2:], self.windows, strict=True)
+            split = not channels or sizes_of(view.dims[1]) == [*channels]
+            once = all(span.slot != REPEATED for span in view.dims[1])
+            if once and split and all(_window_fits(view, dim, window) for dim, window in pairs):
+                return source, view
+        return self._new_image(channels=channels)
+
+    def _new_image(
+        self, keep: Collection[int] = (), channels: tuple[int, ...] = ()
+    ) -> tuple[Source, SlotView]:
+        """Return (source, view) of a new tensor; ``keep``: dimensions that have a slot."""
+        source, shape = self.operand
+        root = self.builder.add_copy(f"{self.name}.I", source)
+        also = {2 + at for at, window in enumerate(self.windows) if window.length > 1}
+        if channels:
+            parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
+            dims = (parted.dims[0], parted.dims[1] + parted.dims[2], *parted.dims[3:])
+            view = SlotView(root, dims)
+        else:
+            view = fresh(root, shape, {*keep, *also})
+        self.builder.set_first_view(source, view)
+        return source, view
+
+    def _read(
+        self, source: Source, view: SlotView, ranks: Mapping[SlotSpan, str]
+    ) -> tuple[SlotUse, dict[str, int]]:
+        """Return the use of a view by sliding self.windows, and the sizes of all ranks."""
+        sizes = {rank: span.size for span, rank in ranks.items()}
+        slots: dict[int, tuple[Terms, int]] = {
+            span.slot: (((rank, 1),), span.start)
+            for span, rank in ranks.items()
+            if span.slot != REPEATED
+        }
+        for dim, window, (place, offset) in zip(
+            view.dims[2:], self.windows, self.window_ranks, strict=True
+        ):
+            terms = [(place, window.stride)] if window.outputs > 1 else []
+            terms += [(offset, window.dilation)] if window.taps > 1 else []
+            if not dim:
+                continue
+            terms = terms or [(offset, 1)]
+            known = {place: window.outputs, offset: window.taps}
+            sizes |= {rank: known[rank] for rank, _ in terms}
+            slots[dim[0].slot] = tuple(terms), dim[0].start - window.zeros_before
+        return self.builder.read(source, view, slots), sizes
 
 
 def add_reduction(
@@ -142,51 +195,6 @@ def _fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
 
 
-def _image(
-    builder: WorkloadBuilder,
-    name: str,
-    operand: NodeInput,
-    windows: Sequence[FilterWindow],
-    channels: tuple[int, ...] = (),
-) -> tuple[Source, SlotView]:
-    """Return (source, view) of the input that windows slide over; a new tensor if it has no view.
-
-    ``channels``: groups and the channels of each, where both are several. Channels that a view
-    repeats need a new tensor, as filters have weights for each.
-    """
-    source, shape = operand
-    view = builder.view(source)
-    if view is not None and view.shape == shape:
-        pairs = zip(view.dims[2:], windows, strict=True)
-        split = not channels or sizes_of(view.dims[1]) == [*channels]
-        once = all(span.slot != REPEATED for span in view.dims[1])
-        if once and split and all(_window_fits(view, dim, window) for dim, window in pairs):
-            return source, view
-    return _new_image(builder, name, operand, windows, channels=channels)
-
-
-def _new_image(
-    builder: WorkloadBuilder,
-    name: str,
-    operand: NodeInput,
-    windows: Sequence[FilterWindow],
-    keep: Collection[int] = (),
-    channels: tuple[int, ...] = (),
-) -> tuple[Source, SlotView]:
-    """Return (source, view) of a new tensor; ``keep``: dimensions with a slot even at size 1."""
-    source, shape = operand
-    root = builder.add_copy(f"{name}.I", source)
-    also = {2 + at for at, window in enumerate(windows) if window.length > 1}
-    if channels:
-        parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
-        dims = (parted.dims[0], parted.dims[1] + parted.dims[2], *parted.dims[3:])
-        view = SlotView(root, dims)
-    else:
-        view = fresh(root, shape, {*keep, *also})
-    builder.set_first_view(source, view)
-    return source, view
-
-
 def _window_fits(view: SlotView, dim: Sequence[SlotSpan], window: FilterWindow) -> bool:
     """Return whether a window can slide over a dimension: only whole slots can have a border."""
     if not dim:
@@ -195,34 +203,6 @@ def _window_fits(view: SlotView, dim: Sequence[SlotSpan], window: FilterWindow) 
         return False
     inside = not window.zeros_before and window.length <= dim[0].size
     return inside or view.is_whole(dim[0])
-
-
-def _read_windows(
-    builder: WorkloadBuilder,
-    source: Source,
-    view: SlotView,
-    ranks: Mapping[SlotSpan, str],
-    windows: Sequence[FilterWindow],
-) -> tuple[SlotUse, dict[str, int]]:
-    """Return the use of a view by sliding windows, and the sizes of all ranks."""
-    sizes = {rank: span.size for span, rank in ranks.items()}
-    slots: dict[int, tuple[Terms, int]] = {
-        span.slot: (((rank, 1),), span.start)
-        for span, rank in ranks.items()
-        if span.slot != REPEATED
-    }
-    for dim, window, (place, offset) in zip(
-        view.dims[2:], windows, WINDOW_RANKS[-len(windows) :], strict=True
-    ):
-        terms = [(place, window.stride)] if window.outputs > 1 else []
-        terms += [(offset, window.dilation)] if window.taps > 1 else []
-        if not dim:
-            continue
-        terms = terms or [(offset, 1)]
-        known = {place: window.outputs, offset: window.taps}
-        sizes |= {rank: known[rank] for rank, _ in terms}
-        slots[dim[0].slot] = tuple(terms), dim[0].start - window.zeros_before
-    return builder.read(source, view, slots), sizes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import add_contraction, name_unequal, whole_sizes
-from simaccel.importers.onnx_files.layers import Factor, Filters
+from simaccel.importers.onnx_files.layers import Factor, Filters, WindowedOperand
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
 from simaccel.importers.onnx_files.views import SlotView, fresh
@@ -49,7 +49,9 @@ def conv(place: NodePlace) -> AccountEntry:
     if place.node.op_type == "FusedConv":
         place.report_input(3, "a sum after the convolution: not read")
     place.set_output(
-        layers.add_conv(place.builder, place.name, place.shaped_input(0), of, windows, weights)
+        WindowedOperand(place.builder, place.name, place.shaped_input(0), windows).add_conv(
+            of, weights
+        )
     )
     if (kind := place.builder.pending[-1].kind) is not None:
         return place.take_node(kind)

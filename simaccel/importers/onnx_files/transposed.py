@@ -17,7 +17,7 @@ from itertools import product
 from typing import Final
 
 from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
-from simaccel.importers.onnx_files.layers import Filters, read_filtered
+from simaccel.importers.onnx_files.layers import Filters, WindowedOperand
 from simaccel.importers.onnx_files.places import WINDOW_RANKS, FilterWindow
 from simaccel.importers.onnx_files.views import (
     PendingOperator,
@@ -94,9 +94,8 @@ def transposed_conv(
     view = SlotView(root, ())
     for number, way in enumerate(product(*ways)):
         windows = [window for _, window in way]
-        use, sizes, (samples, outer, inner) = read_filtered(
-            builder, name, operand, filters, windows
-        )
+        image = WindowedOperand(builder, name, operand, windows)
+        use, sizes, (samples, outer, inner) = image.read_filtered(filters)
         inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
         sizes |= dict(inside)
         reach = [r for _, r in WINDOW_RANKS if r in sizes] + [rank for rank, _ in inside]

@@ -225,8 +225,8 @@ def pool(place: NodePlace) -> AccountEntry:
     windows = windows_of(place, place.shape(0)[2:], reach)
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
-    made = layers.add_pooling(place.builder, place.name, kind, place.shaped_input(0), windows)
-    return place.take_node(kind, made=made)
+    image = layers.WindowedOperand(place.builder, place.name, place.shaped_input(0), windows)
+    return place.take_node(kind, made=image.add_pooling(kind))
 
 
 def reduction(place: NodePlace) -> AccountEntry:
@@ -261,9 +261,9 @@ def resize(place: NodePlace) -> AccountEntry:
     if not any(parts) and size[:2] == made[:2] and 0 < count <= len(WINDOW_RANKS):
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
-        kind, source = "average_pooling", place.shaped_input(0)
-        pooled = layers.add_pooling(builder, place.name, kind, source, windows)
-        return place.take_node(kind, made=pooled)
+        kind = "average_pooling"
+        image = layers.WindowedOperand(builder, place.name, place.shaped_input(0), windows)
+        return place.take_node(kind, made=image.add_pooling(kind))
     entry, had = _one_pass(place), math.prod(size)
     if size != made:
         why = f"{had} elements, read as the {math.prod(made)} that are made"

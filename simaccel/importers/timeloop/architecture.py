@@ -217,7 +217,12 @@ class _Architecture:
                 "bypass_buffer": bypassed,
                 "source": source,
             },
-            "buffer": self._buffer(clock, source),
+            "buffer": {
+                "capacity_bytes": self._bytes(buffer) if buffer else "unlimited",
+                "read_bytes_per_second": self._rate(buffer, "read", clock),
+                "write_bytes_per_second": self._rate(buffer, "write", clock),
+                "source": source if buffer else f"{source} has none",
+            },
             "noc": {"source": other, "distribution": pipe, "collection": pipe},
             "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
             "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
@@ -263,15 +268,6 @@ class _Architecture:
             allowed = "a size: depth and width (or word-bits and block-size), or entries"
             self.reading.refuse(f"{part.path}.attributes", part.name, allowed)
         return max(1, (bits or _BITS) // _BITS)
-
-    def _buffer(self, clock: int, source: str) -> dict[str, Any]:
-        part = self.levels.buffer
-        return {
-            "capacity_bytes": self._bytes(part) if part else "unlimited",
-            "read_bytes_per_second": self._rate(part, "read", clock),
-            "write_bytes_per_second": self._rate(part, "write", clock),
-            "source": source if part else f"{source} has none",
-        }
 
     def _rate(self, part: TimeloopPart | None, way: str, clock: int) -> int | str:
         """Return a part's bandwidth in bytes per second, from its words per cycle."""

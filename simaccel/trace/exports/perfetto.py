@@ -43,21 +43,9 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     if part.end > LAST_CYCLE:
         allowed = f"windows up to cycle {LAST_CYCLE}"
         raise TraceError(part.trace.path, f"cycles {part.start} to {part.end}", allowed)
-    head = json.dumps(
-        {"displayTimeUnit": "ns", "otherData": _run_facts(part)}, separators=(",", ":")
-    )
-    stream.write(f'{head[:-1]},"traceEvents":[')
-    separator = "\n"
-    for event in _trace_events(part):
-        stream.write(separator + json.dumps(event, separators=(",", ":")))
-        separator = ",\n"
-    stream.write("\n]}\n")
-
-
-def _run_facts(part: Excerpt) -> Json:
     trace = part.trace
     known = {name: trace.figures.get(name) for name in ("accelerator", "workload", "dataflow")}
-    return {
+    facts = {
         "time": "1 us stands for 1 cycle of the accelerator clock",
         **{name: value for name, value in known.items() if value is not None},
         **({"partial": "the run was killed; these are its stored events"} if trace.partial else {}),
@@ -66,6 +54,13 @@ def _run_facts(part: Excerpt) -> Json:
         "from": part.start,
         "to": part.end,
     }
+    head = json.dumps({"displayTimeUnit": "ns", "otherData": facts}, separators=(",", ":"))
+    stream.write(f'{head[:-1]},"traceEvents":[')
+    separator = "\n"
+    for event in _trace_events(part):
+        stream.write(separator + json.dumps(event, separators=(",", ":")))
+        separator = ",\n"
+    stream.write("\n]}\n")
 
 
 def _trace_events(part: Excerpt) -> Iterator[Json]:

@@ -27,9 +27,14 @@ from simaccel.papers.maestro.analysis.paper import (
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, PRESENT
 from simaccel.papers.maestro.analysis.states import Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
-from simaccel.papers.maestro.dataflows.dataflow import ROLES, Dataflow
+from simaccel.papers.maestro.dataflows.dataflow import (
+    ROLES,
+    Dataflow,
+    complete,
+    over_outputs,
+    pes_of_cluster,
+)
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import complete, over_outputs, pes_of_cluster
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 Column = NDArray[Any]

@@ -17,9 +17,8 @@ from simaccel.papers.maestro.analysis.paper import (
     span,
 )
 from simaccel.papers.maestro.analysis.states import Bools, Ints
-from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
+from simaccel.papers.maestro.dataflows.dataflow import ROLES, OutputLevel, Role, couplings
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import OutputLevel
 
 Counts = dict[str, int]
 INPUTS: Final[tuple[Role, Role]] = ("input", "filter")

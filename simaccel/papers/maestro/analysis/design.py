@@ -20,9 +20,8 @@ from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 from simaccel.papers.maestro.analysis.paper import PAPER, DirectiveReading
 from simaccel.papers.maestro.analysis.prices import DesignPrices
 from simaccel.papers.maestro.analysis.states import Bools, Ints
-from simaccel.papers.maestro.dataflows.dataflow import Dataflow
+from simaccel.papers.maestro.dataflows.dataflow import Dataflow, pes_of_cluster
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import pes_of_cluster
 
 Floats = NDArray[np.float64]
 Objective = Literal["throughput", "energy", "edp"]

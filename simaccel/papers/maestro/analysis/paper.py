@@ -5,8 +5,9 @@ What the released tool counts otherwise are *corrections*, each of which can be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,9 +21,14 @@ from simaccel.papers.maestro.analysis.states import (
     nominal_steps,
     steps_of,
 )
-from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
+from simaccel.papers.maestro.dataflows.dataflow import (
+    OUTPUT_OF,
+    ROLES,
+    OutputLevel,
+    Role,
+    couplings,
+)
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import OUTPUT_OF, OutputLevel
 
 Axis = tuple[str, str, int]
 """A dimension of a tensor: of plain dimensions the name; of rows outputs, filter and stride."""
@@ -110,7 +116,7 @@ def span(axis: Axis, sizes: Mapping[str, Ints]) -> Ints:
     return covered
 
 
-class PaperTraffic:
+class _PaperTraffic:
     """Elements that the cases of one invocation move and compute."""
 
     def __init__(
@@ -119,12 +125,10 @@ class PaperTraffic:
         """Find the steps of each map, and the tiles that each case has."""
         self.axes, self.level, self.rules = axes, level, rules
         steps = [
-            steps_of(directive, sizes[directive.dim], level.units)
+            steps_of(dim_map, sizes[dim_map.dim], level.units)
             if rules.edge_tiles
-            else nominal_steps(
-                directive, sizes[directive.dim], level.sizes[directive.dim], level.units
-            )
-            for directive in level.maps
+            else nominal_steps(dim_map, sizes[dim_map.dim], level.sizes[dim_map.dim], level.units)
+            for dim_map in level.maps
         ]
         self.cases = Cases(level.maps, steps)
         self.place = level.maps.index(level.spatial)
@@ -137,37 +141,50 @@ class PaperTraffic:
         self.union = self.own | {spatial.dim: (self.active - 1) * step + self.last[spatial.dim]}
         self.has_last = (self.last[spatial.dim] != self.own[spatial.dim]) & (self.active > 1)
 
-    def fetched_elements(self, role: Role) -> Ints:
-        """Return the elements of an input that come from above."""
-        return self.distinct(role) if self.rules.multicast else self.delivered_elements(role)
+    def costs(self) -> CaseCosts:
+        """Return the costs of all cases."""
+        leaving, returning, merged = self._outputs()
+        distinct = {role: self._new(role, self.union, is_union=True) for role in INPUTS}
+        delivered = {role: self._sum_over_units(partial(self._new, role)) for role in INPUTS}
+        dims = [dim_map.dim for dim_map in self.cases.maps]
+        last, own = (np.array([sizes[dim] for dim in dims]) for sizes in (self.last, self.own))
+        return CaseCosts(
+            occurrences=self.cases.occurrences,
+            is_start=self.cases.changing < 0,
+            fetched=distinct if self.rules.multicast else delivered,
+            delivered=delivered,
+            held={role: self._sum_over_units(partial(self._volume, role)) for role in INPUTS},
+            leaving=leaving,
+            returning=returning,
+            merged=merged,
+            distinct=distinct,
+            sums=self._copies(),
+            macs=self._sum_over_units(self._work),
+            critical=self._work(self.own),
+            active=self.active,
+            inside=(
+                InnerSizes(sizes=last, units=self.has_last.astype(np.int64)),
+                InnerSizes(sizes=own, units=self.active - self.has_last),
+            ),
+            tiles={role: int(self._volume(role, self.own)[0]) for role in ROLES},
+        )
 
-    def distinct(self, role: Role) -> Ints:
-        """Return the new elements of an input, each once however many sub-clusters take it."""
-        return self._new(role, self.union, is_union=True)
+    def _sum_over_units(self, count: Callable[[Mapping[str, Ints]], Ints]) -> Ints:
+        """Return the sum over all active sub-clusters, the last of which may have less."""
+        usual, last = count(self.own), count(self.last)
+        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
+        return found
 
-    def copies(self) -> Ints:
+    def _copies(self) -> Ints:
         """Return the number of sums of an output that leave: one, or one of each sub-cluster."""
         is_apart = self.level.spatial.dim in dims_of(self.axes["output"]) or self.rules.reduction
         return np.ones_like(self.active) if is_apart else self.active
 
-    def delivered_elements(self, role: Role) -> Ints:
-        """Return the elements of an input that all active sub-clusters together take in."""
-        usual = self._new(role, self.own, is_union=False)
-        last = self._new(role, self.last, is_union=False)
-        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
-        return found
-
-    def held_elements(self, role: Role) -> Ints:
-        """Return the elements of all active sub-clusters' tiles, each counted for itself."""
-        usual, last = self._volume(role, self.own), self._volume(role, self.last)
-        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
-        return found
-
-    def outputs(self) -> tuple[Ints, Ints, Ints]:
+    def _outputs(self) -> tuple[Ints, Ints, Ints]:
         """Return (outputs that leave, sums that return, sums read above to be added to)."""
         dims = dims_of(self.axes["output"])
         volume = self._volume("output", self.union)
-        copies = self.copies()
+        copies = self._copies()
         places = [self.cases.index[dim] for dim in dims if dim in self.cases.index]
         is_moved = (np.array(places)[:, None] == self.cases.changing).any(axis=0)
         is_new: Bools = (self.cases.changing < 0) | is_moved | self._wraps(places)
@@ -182,33 +199,6 @@ class PaperTraffic:
         if self.rules.reduction:
             return leaving, begun, np.zeros_like(leaving)
         return leaving * copies, begun * 0, leaving * (copies - 1) + begun
-
-    def macs(self) -> Ints:
-        """Return the MACs of all active sub-clusters."""
-        usual, last = self._work(self.own), self._work(self.last)
-        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
-        return found
-
-    def critical(self) -> Ints:
-        """Return the MACs of the first sub-cluster."""
-        return self._work(self.own)
-
-    def inner_work(self) -> tuple[InnerSizes, InnerSizes]:
-        """Return the work of the last sub-cluster where it is smaller, and of the others."""
-        dims = [one.dim for one in self.cases.maps]
-        return (
-            InnerSizes(
-                sizes=np.array([self.last[dim] for dim in dims]),
-                units=self.has_last.astype(np.int64),
-            ),
-            InnerSizes(
-                sizes=np.array([self.own[dim] for dim in dims]), units=self.active - self.has_last
-            ),
-        )
-
-    def tile(self, role: Role) -> int:
-        """Return the elements of a sub-cluster's tile at the start."""
-        return int(self._volume(role, self.own)[0])
 
     def _work(self, sizes: Mapping[str, Ints]) -> Ints:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
@@ -237,12 +227,11 @@ class PaperTraffic:
         """Return whether one of these maps begins again, as one outside of it has moved."""
         cases = self.cases
         inside = np.array(places)[:, None] > cases.changing
-        found: Bools = (inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]).any(
-            axis=0
-        )
-        return found & (cases.changing >= 0)
+        begins = inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]
+        found: Bools = begins.any(axis=0) & (cases.changing >= 0)
+        return found
 
-    def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
+    def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool = False) -> Ints:
         """Return the elements of a tile that weren't in it in the step before."""
         cases, dims = self.cases, dims_of(self.axes[role])
         places = [cases.index[dim] for dim in sorted(dims)]
@@ -331,22 +320,4 @@ def paper_costs(
     axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: DirectiveReading
 ) -> CaseCosts:
     """Return what an invocation costs whose dimensions, over outputs, have these sizes."""
-    traffic = PaperTraffic(axes, level, sizes, rules)
-    leaving, returning, merged = traffic.outputs()
-    return CaseCosts(
-        occurrences=traffic.cases.occurrences,
-        is_start=traffic.cases.changing < 0,
-        fetched={role: traffic.fetched_elements(role) for role in INPUTS},
-        delivered={role: traffic.delivered_elements(role) for role in INPUTS},
-        held={role: traffic.held_elements(role) for role in INPUTS},
-        leaving=leaving,
-        returning=returning,
-        merged=merged,
-        distinct={role: traffic.distinct(role) for role in INPUTS},
-        sums=traffic.copies(),
-        macs=traffic.macs(),
-        critical=traffic.critical(),
-        active=traffic.active,
-        inside=traffic.inner_work(),
-        tiles={role: traffic.tile(role) for role in ROLES},
-    )
+    return _PaperTraffic(axes, level, sizes, rules).costs()

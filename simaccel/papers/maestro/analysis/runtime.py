@@ -26,8 +26,7 @@ from simaccel.mapping.tree import Do, Group, Loop
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis import clusters
 from simaccel.papers.maestro.analysis.analysis import analyse
-from simaccel.papers.maestro.analysis.hardware import UNLIMITED, DirectiveHardware
-from simaccel.papers.maestro.analysis.ways import (
+from simaccel.papers.maestro.analysis.clusters import (
     PartShare,
     Way,
     pieces_of,
@@ -36,6 +35,7 @@ from simaccel.papers.maestro.analysis.ways import (
     sizes_of_blocks,
     ways_of,
 )
+from simaccel.papers.maestro.analysis.hardware import UNLIMITED, DirectiveHardware
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
@@ -260,7 +260,13 @@ def passes_of(
     others: Sequence[Way],
     accelerator: Accelerator,
 ) -> list[Pass]:
-    """Return the passes of a vector operator; ``others`` are the ways of the group's leaves."""
+    """Return the passes of a vector operator; ``others`` are the ways of the group's leaves.
+
+    MAESTRO's notation describes layers of MACs. A pass is one operation per element without a sum,
+    as of an element-wise layer. The passes depend on where the axis is cut: nowhere, in the
+    operator's own branch (statistics, then normalise), or in a loop that it shares (online, with
+    passes that rescale sums).
+    """
     assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
     steps, axis = VECTORS[op.operator.kind].steps, space.axes.get(op.name)
     whole = space.sizes.get(axis or "", 1)

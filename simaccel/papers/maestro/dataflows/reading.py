@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none
-from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap, couplings
+from simaccel.papers.maestro.dataflows.dataflow import (
+    Cluster,
+    Dataflow,
+    DimMap,
+    complete,
+    couplings,
+    pes_of_cluster,
+    split,
+)
 from simaccel.papers.maestro.dataflows.described import (
     OF_INPUT,
     SLIDING,
@@ -16,7 +24,6 @@ from simaccel.papers.maestro.dataflows.described import (
     choices_of,
     described_layers,
 )
-from simaccel.papers.maestro.dataflows.levels import complete, pes_of_cluster, split
 from simaccel.papers.maestro.language.syntax import (
     ClusterDirective,
     DataflowBlock,

@@ -27,14 +27,14 @@ from simaccel.mapping.tree import (
     Spread,
     WorkloadReference,
 )
-from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import (
+from simaccel.papers.maestro.dataflows.dataflow import (
     NotDirectedError,
     OutputLevel,
     complete,
     over_outputs,
     pes_of_cluster,
 )
+from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of

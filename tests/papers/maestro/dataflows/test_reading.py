@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.papers.maestro.dataflows.dataflow import Cluster, DimMap
+from simaccel.papers.maestro.dataflows.dataflow import Cluster, DimMap, complete
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.levels import complete
 from simaccel.papers.maestro.dataflows.reading import parse_directives, require_pes
 from tests.refusals import faults_of, refusal_of
 

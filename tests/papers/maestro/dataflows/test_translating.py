@@ -11,7 +11,7 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.text import tree_text
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.hardware import hardware_of
-from simaccel.papers.maestro.dataflows.levels import NotDirectedError
+from simaccel.papers.maestro.dataflows.dataflow import NotDirectedError
 from simaccel.papers.maestro.dataflows.reading import parse_directives
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload import Workload
