@@ -76,7 +76,8 @@ def draw(seed: int) -> tuple[Path, Change]:
 def drawn_before(row: Mutant) -> tuple[Path, Change]:
     """Find a change of the table in the code as it is now: the draw, if it is still the same.
 
-    Else the change of the same text that is nearest to where it was.
+    Else the change of the same text that is nearest to where it was, in any module if its own is
+    no more.
 
     Raises:
         LookupError: the line has changed.
@@ -85,15 +86,19 @@ def drawn_before(row: Mutant) -> tuple[Path, Change]:
     module, change = draw(row.seed)
     if (module.as_posix(), _says(module, change)) == (row.module, row.change):
         return module, change
-    module = Path(row.module)
+    own = REPOSITORY / row.module
+    modules = [own] if own.exists() else sorted((REPOSITORY / "simaccel").rglob("*.py"))
+    code = row.change.rpartition(" in ")[2]
     alike = [
-        change
-        for change in changes(_text(REPOSITORY / module))
-        if _says(module, change) == row.change
+        (path.relative_to(REPOSITORY), change)
+        for path in modules
+        if code in " ".join(_text(path).split())
+        for change in changes(_text(path))
+        if _says(path, change) == row.change
     ]
     if not alike:
         raise LookupError(f"{row.module} has no more: {row.change}")
-    return module, min(alike, key=lambda change: abs(change.line - row.line))
+    return min(alike, key=lambda found: abs(found[1].line - row.line))
 
 
 def _says(module: Path, change: Change) -> str:
@@ -192,7 +197,10 @@ def main() -> int:
         for seed in range(asked.seed, asked.seed + asked.count):
             before = done.get(seed)
             if before is None or (asked.again and not before.noticed):
-                done[seed] = tried(copy, seed, before, wide=asked.wide)
+                try:
+                    done[seed] = tried(copy, seed, before, wide=asked.wide)
+                except LookupError as gone:
+                    print(f"{seed}: {gone}")
                 _write(done)
             row = done[seed]
             print(
