@@ -98,7 +98,7 @@ def drawn_before(row: Mutant) -> tuple[Path, Change]:
     ]
     if not alike:
         raise LookupError(f"{row.module} has no more: {row.change}")
-    return min(alike, key=lambda found: abs(found[1].line - row.line))
+    return min(alike, key=lambda place: abs(place[1].line - row.line))
 
 
 def _says(module: Path, change: Change) -> str:
