@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import (
-    EACH,
-    EXHIBITS,
-    FRONT_FIGURES,
-    METRIC_NAMES,
-    SWEPT,
-    TARGET,
-)
+from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import gather

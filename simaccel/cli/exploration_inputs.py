@@ -87,11 +87,7 @@ class WantedSpace:
     ) -> DesignSpace:
         """Return the design space of what `read` returned."""
         loads = gather(*(partial(load_of, *text) for text in texts))
-        from simaccel.study.space import (
-            DesignSpace,
-            require_described,
-            require_sizes,
-        )
+        from simaccel.study.space import DesignSpace, require_described, require_sizes
 
         gather(
             partial(require_sizes, axes, loads),

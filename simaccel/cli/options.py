@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from simaccel.cli.choices import (
-    BATCH,
-    CAUSAL_BLOCKS,
-    DIRECTIVES,
-    PHASES,
-    SCOPE,
-    SCOPES,
-    SEQ_LEN,
-)
+from simaccel.cli.choices import BATCH, CAUSAL_BLOCKS, DIRECTIVES, PHASES, SCOPE, SCOPES, SEQ_LEN
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import SEARCH_OPTIONS, SearchOptions

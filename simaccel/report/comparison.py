@@ -9,12 +9,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from simaccel.report.accounts import given_up_lines
-from simaccel.report.rows import (
-    stall_figures,
-    traffic_figures,
-    user_estimate_figures,
-    work_figures,
-)
+from simaccel.report.rows import stall_figures, traffic_figures, user_estimate_figures, work_figures
 from simaccel.report.tables import Column, Row, Table, study_columns, tabulate, texts
 from simaccel.report.units import (
     count_text,

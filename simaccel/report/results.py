@@ -29,13 +29,7 @@ from simaccel.report.units import (
     short_share_text,
     terms_text,
 )
-from simaccel.run.limits import (
-    OF_UNIT,
-    Row,
-    computing_unit,
-    kind_of,
-    waiting_by_cause,
-)
+from simaccel.run.limits import OF_UNIT, Row, computing_unit, kind_of, waiting_by_cause
 from simaccel.run.memories import dram_by_class, reformed_dram_bytes
 from simaccel.study.experiment import (
     ExperimentResult,

@@ -13,12 +13,7 @@ from matplotlib.patches import Patch, StepPatch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from simaccel.report.figures.style import (
-    CAUSE_COLOURS,
-    CAUSE_LABELS,
-    SMALL_POINTS,
-    in_order,
-)
+from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, SMALL_POINTS, in_order
 from simaccel.report.units import cycles_text
 
 UNKNOWN_CAUSE: Final = ("#FFFFFF", "ooo")

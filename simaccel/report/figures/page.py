@@ -12,13 +12,7 @@ from matplotlib.figure import Figure
 
 from simaccel.errors import Fault, InputError
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.axes import (
-    legend_below,
-    legend_inches,
-    settle,
-    text_inches,
-    wrap_text,
-)
+from simaccel.report.figures.axes import legend_below, legend_inches, settle, text_inches, wrap_text
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
 from simaccel.report.figures.stall_stack import stalls_panel
