@@ -34,7 +34,7 @@ from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 
 if TYPE_CHECKING:
-    from simaccel.report.exhibits import Exhibit
+    from simaccel.study.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
     from simaccel.study.points import Point, Record, StudyRow
 

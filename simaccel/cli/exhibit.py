@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
 from simaccel.cli.faults import fault, gather, require_none
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from simaccel.cli.options import Jobs
     from simaccel.cli.output import OutputFiles
     from simaccel.pareto import Front
-    from simaccel.report.exhibits import Exhibit
     from simaccel.report.tables import Row
     from simaccel.search.front import Figure, FrontFigures
+    from simaccel.study.exhibits import Exhibit
     from simaccel.study.pareto import FrontPoint
-    from simaccel.study.points import Figures, Point, StudyRow
+    from simaccel.study.points import Point, StudyRow
 
 Found = TypeVar("Found")
 
@@ -35,8 +35,7 @@ def _study_of(exhibit: Exhibit) -> dict[str, str]:
     from simaccel.files.documents import parse_document
 
     file = resources.files("simaccel.study").joinpath("exhibits.yaml")
-    studies: Any = parse_document(file.read_text(encoding="utf-8"))
-    study: dict[str, str] = studies[exhibit]
+    study: dict[str, str] = parse_document(file.read_text(encoding="utf-8"))[exhibit]
     return study
 
 
@@ -77,20 +76,10 @@ def show_exhibit(
     as_json: bool,
 ) -> None:
     """Show and write an exhibit made of the rows of a comparison."""
-    from simaccel.report import exhibits
     from simaccel.report.comparison import problem_lines
-    from simaccel.study.precision import compile_for
+    from simaccel.study.exhibits import exhibit_rows
 
-    workloads = [
-        compile_for(point.workload, point.accelerator, point.dataflow, point.options)
-        for point in points
-    ]
-    if exhibit == "roofline":
-        shown = exhibits.roofline_rows(rows, workloads, points[0].accelerator)
-    elif exhibit == "granularity":
-        shown = exhibits.granularity_rows(rows, workloads)
-    else:
-        shown = exhibits.breakdown_rows(rows, workloads)
+    shown = exhibit_rows(exhibit, points, rows)
     _show(exhibit, shown, points, files, problem_lines(rows), as_json=as_json)
 
 
@@ -124,14 +113,6 @@ def _show(
         show_json(exhibit_json(exhibit, rows))
     elif not rows or not files.prints:
         show(title, *([exhibit_table(rows)] if rows else []), *lines, *written)
-
-
-def _needed_figures(target: float, point: Point) -> Figures:
-    """Find the bandwidth that a point needs."""
-    from simaccel.study.bandwidth import needed_bandwidth
-
-    needed = needed_bandwidth(point.workload, point.accelerator, point.name, target, point.options)
-    return {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
 
 
 def _try(find: Callable[[Point], Found], point: Point) -> Found | tuple[str, int]:
@@ -171,6 +152,7 @@ def show_bandwidths(
         lambda: experiment.names(several=True),
         *(replace(experiment.workload, seq_len=length).read for length in lengths),
     )
+    from simaccel.study.exhibits import bandwidth_figures, bandwidth_rows
     from simaccel.study.points import base_point
 
     wanted = TARGET if target is None else target
@@ -179,32 +161,20 @@ def show_bandwidths(
         for workload in workloads
         for name in names
     ]
-    outcomes = _find_all(partial(_needed_figures, wanted), points, jobs, "finding bandwidths")
+    outcomes = _find_all(partial(bandwidth_figures, wanted), points, jobs, "finding bandwidths")
     needed = [
         replace(point.row, problem=outcome[0], exit_code=outcome[1])
         if isinstance(outcome, tuple)
         else replace(point.row, figures=outcome)
         for point, outcome in zip(points, outcomes, strict=True)
     ]
-    rows = [_add_saving(need, needed) for need in needed]
+    rows = bandwidth_rows(needed)
     lines = [f"{need.dataflow}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
         lines.append("-: no bandwidth is enough; the utilisation is that with the largest")
     more = f" of {wanted:.0%}"
     _show("bandwidth", rows, points, files, lines, as_json=as_json, more=more)
     return needed[0].exit_code if all(need.problem for need in needed) else 0
-
-
-def _add_saving(needed: StudyRow, rows: Sequence[StudyRow]) -> Row:
-    """Return what is shown of a row, with how much less it needs than the first at its length."""
-    first = next(row for row in rows if row.seq_len == needed.seq_len)
-    own, least = ((row.figures or {}).get("bytes_per_second") for row in (needed, first))
-    return {
-        "seq_len": needed.seq_len,
-        "dataflow": needed.dataflow,
-        **(needed.figures or {"bytes_per_second": None, "utilisation": None}),
-        "saved": 1 - own / least if own and least else None,
-    }
 
 
 def _find_front(front: FrontFigures, point: Point) -> Front[FrontPoint]:

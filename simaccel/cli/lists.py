@@ -19,7 +19,7 @@ from simaccel.study.space import with_mapping
 
 if TYPE_CHECKING:
     from simaccel.cli.output import OutputFiles
-    from simaccel.report.exhibits import Exhibit
+    from simaccel.study.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
 
 _SIZES: Final = ("batch", "prompt", "kv_len")

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.dataflows import DEPLOYED
-from simaccel.errors import InputError
 from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
@@ -25,13 +24,13 @@ from simaccel.report.units import (
 )
 from simaccel.run.limits import kind_of
 from simaccel.run.memories import phase_of, resident_bytes
-from simaccel.schedulers.parallel import ParallelDegrees, spread_over
+from simaccel.schedulers.parallel import ParallelDegrees
+from simaccel.schedulers.split_ways import degrees_of_fewer_groups
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload import Workload
-from simaccel.workload.files import parse_workload
-from simaccel.workload.language.experts import GROUPED, parts_of, ways_of
+from simaccel.workload.language.experts import ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,30 +113,16 @@ def _padded_lines(result: ExperimentResult) -> Iterator[str]:
 
 
 def _without_text(result: ExperimentResult, ways: int, experts: int) -> str:
-    """Return how many groups of chips hold no expert, and legal degrees by which each holds one.
-
-    Chips that fewer ways leave share each expert's products, or the batch. Empty if each holds one.
-    """
+    """Return how many groups of chips hold no expert, and legal degrees by which each holds one."""
     if ways <= experts:
         return ""
     without = f"; {ways - experts} groups hold none"
-    fewer = max(n for n in range(1, experts + 1) if ways % n == 0)
     cuts = [cut for cut in result.pod.cuts.values() if "x" in cut]
     tensor = max(math.prod(axis.size for axis in cut.get("f", ())) for cut in cuts)
-    data = result.accelerator.pod.count // (tensor * ways)
-    spread = f"{GROUPED}:{parts_of(result.workload.parameters['experts'])}:{fewer}"
-    told = parse_workload({**result.workload.parameters, "experts": spread})
-    more = ways // fewer
-    for degrees in (
-        ParallelDegrees(tensor * more, data, fewer),
-        ParallelDegrees(tensor, data * more, fewer),
-    ):
-        try:
-            spread_over(told, degrees)
-        except InputError:
-            continue
-        return f"{without} ({degrees.name} has no such group)"
-    return without
+    degrees = ParallelDegrees(tensor, result.accelerator.pod.count // (tensor * ways), ways)
+    fewer = max(n for n in range(1, experts + 1) if ways % n == 0)
+    legal = degrees_of_fewer_groups(result.workload, degrees, fewer)
+    return f"{without} ({legal.name} has no such group)" if legal else without
 
 
 def _blocks(numbering: Numbering, dimensions: int) -> Iterator[str]:

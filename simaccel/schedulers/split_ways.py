@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -24,7 +25,8 @@ from simaccel.schedulers.parallel import (
     spread_over,
 )
 from simaccel.workload import AffineDimension, Einsum, Operator, Vector, Workload
-from simaccel.workload.language.experts import parts_of
+from simaccel.workload.files import parse_workload
+from simaccel.workload.language.experts import GROUPED, parts_of
 from simaccel.workload.roles import window_ranks
 
 _TOKENS: Final = "n"
@@ -324,6 +326,24 @@ def degrees_of_chips(count: int, *, with_experts: bool) -> Iterator[ParallelDegr
             yield ParallelDegrees(tensor, left // expert, expert)
             if tensor > 1:
                 yield ParallelDegrees(tensor, left // expert, expert, sequence=True)
+
+
+def degrees_of_fewer_groups(
+    workload: Workload, degrees: ParallelDegrees, groups: int
+) -> ParallelDegrees | None:
+    """Return legal degrees by which so many groups of chips share the experts; None if none are.
+
+    ``groups``: a divisor of the present degree. Chips that it leaves share each expert's products,
+    or the batch.
+    """
+    spread = f"{GROUPED}:{parts_of(workload.parameters['experts'])}:{groups}"
+    fewer = parse_workload({**workload.parameters, "experts": spread})
+    for name in ("tensor", "data"):
+        wider = {name: getattr(degrees, name) * degrees.expert // groups, "expert": groups}
+        with suppress(InputError):
+            spread_over(fewer, replace(degrees, **wider))
+            return replace(degrees, **wider)
+    return None
 
 
 def group_splits(

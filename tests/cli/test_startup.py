@@ -21,10 +21,10 @@ from simaccel.papers.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.papers.maestro.dataflows.translating import DIRECTIVES
 from simaccel.papers.orojenesis.halo import HALOS
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED
-from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.report.exploration import MOST_ROWS
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
+from simaccel.study.exhibits import EXHIBITS, TARGET
 from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import OBJECTIVES as EXPLORED
 from simaccel.study.generation import LENGTHS

@@ -13,9 +13,9 @@ from typing import Any, Final
 from simaccel import build, compare, load_accelerator
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.presets import list_accelerators
-from simaccel.report.exhibits import roofline_rows
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
+from simaccel.study.exhibits import roofline_points
 from simaccel.study.precision import compile_for
 from simaccel.verbs.comparing import Comparison
 from simaccel.workload import Workload
@@ -40,12 +40,17 @@ def impossible(of: Workload, on: Accelerator, ran: Comparison) -> Iterator[str]:
     for row in ran.rows:
         if row.result is not None:
             yield from _below_bounds(row.result)
-    workloads = [compile_for(of, on, row.dataflow) for row in ran.rows]
-    for point in roofline_rows(ran.rows, workloads, on):
-        reached = point["macs_per_cycle"]
-        for roof in ("roof_macs_per_cycle", "array_macs_per_cycle"):
-            if reached > point[roof] * ROUNDED:
-                yield f"{reached} MACs a cycle of {point['operator']} above {roof} {point[roof]}"
+            workload = compile_for(of, on, row.dataflow)
+            for point in roofline_points(row.result, workload, on):
+                yield from _above_roofs(point)
+
+
+def _above_roofs(point: dict[str, Any]) -> Iterator[str]:
+    """Yield roofs that a point of a roofline is above."""
+    reached = point["macs_per_cycle"]
+    for roof in ("roof_macs_per_cycle", "array_macs_per_cycle"):
+        if reached > point[roof] * ROUNDED:
+            yield f"{reached} MACs a cycle of {point['operator']} above {roof} {point[roof]}"
 
 
 def _below_bounds(result: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
-from simaccel.report.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import (
@@ -35,6 +34,7 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.tables import Row
 from simaccel.report.units import bytes_text, rate_text
+from simaccel.study.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9

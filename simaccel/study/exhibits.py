@@ -1,0 +1,238 @@
+"""FLAT's figures 5, 9, 15 and 17 for any model and accelerator, as rows of a study's runs.
+
+Kao et al., FLAT: An Optimized Dataflow for Mitigating Attention Bottlenecks, ASPLOS 2023. All rows
+of an exhibit have the same columns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from simaccel.analytic.floor.compulsory import group_bytes
+from simaccel.analytic.native import mac_share
+from simaccel.hardware import Accelerator
+from simaccel.run.limits import operators_of
+from simaccel.study.bandwidth import needed_bandwidth
+from simaccel.study.figure_table import total_of
+from simaccel.study.points import Figures, Point, Record, StudyRow
+from simaccel.study.precision import compile_for
+from simaccel.units import ARRAY, LINK
+from simaccel.workload import Vector, Workload
+
+Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
+EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")
+ATTENTION: Final = "attention"
+LINKS: Final = "links"
+PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators", LINKS)
+"""The parts of a model: einsums directly before and after an attention are its projections."""
+TARGET: Final = 0.95
+"""The utilisation of FLAT's figure 17."""
+
+
+def exhibit_rows(
+    exhibit: Exhibit, points: Sequence[Point], rows: Sequence[StudyRow]
+) -> list[Record]:
+    """Return the rows of a roofline, granularity or breakdown: of runs of points."""
+    every: list[Record] = []
+    for point, row in zip(points, rows, strict=True):
+        place = {"seq_len": row.seq_len, "dataflow": row.dataflow}
+        workload = compile_for(point.workload, point.accelerator, point.dataflow, point.options)
+        if exhibit == "granularity":
+            every.append(_granularity(place, row, workload))
+        elif row.result is not None:
+            if exhibit == "roofline":
+                found = roofline_points(row.result, workload, points[0].accelerator)
+            else:
+                found = _breakdown(row.result, workload)
+            every += [{**place, **each} for each in found]
+    return every
+
+
+def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
+    """Return the DRAM bandwidth in bytes per cycle; None if it is unlimited."""
+    rate = accelerator.channel_rate
+    if rate.unlimited:
+        return None
+    return rate.n_bytes / rate.n_cycles * accelerator.dram.channels
+
+
+def roofline_points(
+    result: Record, workload: Workload, accelerator: Accelerator
+) -> Iterator[Record]:
+    """Yield the operational intensity of each group, its roofline, and the result (Fig. 5).
+
+    ``workload``: as the dataflow of the run has it (`simaccel.study.precision.compile_for`).
+    ``macs_per_byte`` is relative to the bytes moved; ``most_macs_per_byte`` to the bytes that have
+    to move if all inputs and outputs of a group are in DRAM before and after it (of single
+    operators in `flex`, whose S may stay on chip, so that it moves less; of L, softmax and A
+    together in `flat`). ``array_macs_per_cycle`` is the second roof: the rate of the array with
+    these tiles, limited by loading it, part-filled folds and skew. On several chips these are of
+    one chip; ``most_macs_per_byte`` is that of the whole group, which no chip exceeds.
+    """
+    for operator in result["operators"]:
+        done = operator["macs"]
+        if not done:
+            continue
+        moved = total_of(operator["bytes"]["dram"])
+        names = operators_of(workload, operator["name"])
+        least = group_bytes(workload, names) * workload.times(names[0])
+        intensity = done / moved if moved else float("inf")
+        macs = sum(workload.operator(name).macs * workload.times(name) for name in names)
+        native = operator["native_macs"] * float(mac_share(workload, accelerator, names))
+        peak = accelerator.pes * done / max(1, native)
+        yield {
+            "operator": operator["name"],
+            "macs": done,
+            "dram_bytes": moved,
+            "macs_per_byte": intensity,
+            "most_macs_per_byte": macs / least if least else float("inf"),
+            "roof_macs_per_cycle": min(peak, intensity * _peak_of(operator, workload, accelerator)),
+            "array_macs_per_cycle": done / max(1, operator["work_cycles"].get(ARRAY, 0)),
+            "macs_per_cycle": done / operator["busy_cycles"],
+            "limit": operator["limit"]["name"],
+        }
+
+
+def _peak_of(operator: Record, workload: Workload, accelerator: Accelerator) -> float:
+    """Return the bytes per cycle of all memories of a group, in the proportions of its bytes."""
+    moved: Counter[str] = Counter()
+    for tensors in operator["bytes"]["dram"].values():
+        for name, n_bytes in tensors.items():
+            kind = workload.tensors[name].kind if name in workload.tensors else "intermediate"
+            moved[accelerator.memory(kind)] += n_bytes
+    backing = accelerator.every_backing
+    rates = {at: peak_bytes_per_cycle(backing[at]) for at in moved}
+    return min(
+        (rate * moved.total() / moved[at] for at, rate in rates.items() if rate and moved[at]),
+        default=float("inf"),
+    )
+
+
+def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
+    """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
+
+    For a workload without attention, it is that of all operators.
+    """
+    swept = {} if row.lead is None else {row.lead.axis.column: row.lead.value}
+    figures = {**swept, **place}
+    result = row.result
+    if result is None:
+        return {**figures, **dict.fromkeys(("cycles", "utilisation", "footprint_bytes"))}
+    inside = _attentions(workload)
+    covered = [
+        each
+        for each in result["operators"]
+        if not inside or {*operators_of(workload, each["name"])} <= inside
+    ]
+    cycles = sum(each["cycles"] for each in covered)
+    pes = result["ideal_cycles"] and result["macs"] / result["utilisation"] / result["cycles"]
+    return {
+        **figures,
+        "cycles": cycles,
+        "utilisation": sum(each["macs"] for each in covered) / pes / cycles,
+        "footprint_bytes": result["footprint_bytes"],
+    }
+
+
+def _breakdown(result: Record, workload: Workload) -> Iterator[Record]:
+    """Yield the cycles of each part of a model (Fig. 15).
+
+    ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).
+    """
+    cycles: Counter[str] = Counter()
+    for operator in result["operators"]:
+        cycles[part_of(workload, operator)] += operator["cycles"]
+    ideal = result["ideal_cycles"]
+    for name in (name for name in PARTS if name in cycles):
+        n = cycles[name]
+        share = {"cycles": n, "share": n / result["cycles"]}
+        yield {"part": name, **share, "normalised": n / ideal if ideal else None}
+
+
+def bandwidth_figures(target: float, point: Point) -> Figures:
+    """Return the DRAM bandwidth that a point needs for a utilisation (Fig. 17)."""
+    needed = needed_bandwidth(point.workload, point.accelerator, point.name, target, point.options)
+    return {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
+
+
+def bandwidth_rows(rows: Sequence[StudyRow]) -> list[Record]:
+    """Return the bandwidth of each row, and how much less than the first at its length needs."""
+    unknown = dict.fromkeys(("bytes_per_second", "utilisation"))
+    first: dict[int | None, float | None] = {}
+    every: list[Record] = []
+    for row in rows:
+        figures = row.figures or unknown
+        own = figures["bytes_per_second"]
+        least = first.setdefault(row.seq_len, own)
+        saved = 1 - own / least if own and least else None
+        place = {"seq_len": row.seq_len, "dataflow": row.dataflow}
+        every.append({**place, **figures, "saved": saved})
+    return every
+
+
+def part_of(workload: Workload, operator: Record) -> str:
+    """Return the part of a model to which an operator of a result belongs.
+
+    Collectives and messages between chips are ``links``.
+    """
+    if LINK in operator["bytes"]:
+        return LINKS
+    operators, attentions = operators_of(workload, operator["name"]), _attentions(workload)
+    if {*operators} & attentions:
+        return ATTENTION
+    einsums = [name for name in operators if not isinstance(workload.operator(name), Vector)]
+    if not einsums:
+        return "vector operators"
+    beside = _projections_of(workload, attentions)
+    return "projections" if {*einsums} & beside else "other einsums"
+
+
+def _attentions(workload: Workload) -> set[str]:
+    """Return the softmaxes between two einsums, with these."""
+    made = {operator.output.tensor: operator for operator in workload.operators}
+    attentions: set[str] = set()
+    for softmax in workload.operators:
+        if isinstance(softmax, Vector) and softmax.kind == "softmax":
+            einsums = [
+                each
+                for each in workload.operators
+                if each is made.get(softmax.input.tensor)
+                or softmax.output.tensor in {read.tensor for read in each.inputs}
+            ]
+            if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
+                attentions |= {softmax.name, *(each.name for each in einsums)}
+    return attentions
+
+
+def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
+    """Return the einsums whose results an attention reads, or which read its results.
+
+    Vector operators in between, such as a rotary embedding, are passed over.
+    """
+    made = {operator.output.tensor: operator for operator in workload.operators}
+    beside: set[str] = set()
+    waiting = [
+        made[read.tensor]
+        for name in attentions
+        for read in workload.operator(name).inputs
+        if read.tensor in made
+    ]
+    while waiting:
+        operator = waiting.pop()
+        if operator.name in attentions or operator.name in beside:
+            continue
+        if isinstance(operator, Vector):
+            waiting += [made[read.tensor] for read in operator.inputs if read.tensor in made]
+        else:
+            beside.add(operator.name)
+    outputs = {workload.operator(name).output.tensor for name in attentions}
+    for operator in workload.operators:
+        reads = {read.tensor for read in operator.inputs} & outputs
+        if reads and operator.name not in attentions:
+            if isinstance(operator, Vector):
+                outputs.add(operator.output.tensor)
+            else:
+                beside.add(operator.name)
+    return beside
