@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Final
 
 from simaccel.analytic.native import mac_share
-from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis, diagnose
+from simaccel.diagnosis.what_if import FreedRun, Progress, WhatIfResult, remembered_what_if
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Rate
 from simaccel.hardware.memory import dram_bytes
@@ -184,13 +184,15 @@ def use_of(
 class StallAnalysis:
     """The diagnosis of a run, and its runs with freed resources, if these were made.
 
-    ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
+    ``lacks``: why they couldn't be made. ``loading``: cycles by operator in which the array only
+    loads; ``kinds``: of the operators.
     """
 
     diagnosis: Diagnosis
     accelerator: Accelerator | None = None
     what_if: WhatIfResult | None = None
     proposal: Proposal | None = None
+    lacks: str = ""
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
@@ -208,17 +210,34 @@ class StallAnalysis:
         return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
 
 
-def analysis_of(
+def analyse_stalls(
     trace: TraceReader,
-    diagnosis: Diagnosis,
-    what_if: WhatIfResult | None = None,
-    proposal: Proposal | None = None,
+    operator: str | None = None,
+    window: tuple[int, int] | None = None,
+    *,
+    what_if: bool = True,
+    proposes: bool = True,
+    progress: Progress | None = None,
 ) -> StallAnalysis:
-    """Return the analysis of a trace, with kinds of operators and cycles of loading the array."""
-    accelerator = trace.accelerator() if trace.header.accelerator else None
-    if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
-        return StallAnalysis(diagnosis, accelerator, what_if, proposal)
-    loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
+    """Return the analysis of a trace's stalls, of all cycles or of a window.
+
+    ``what_if``: run the program with resources without limit, and, if ``proposes``, look for
+    another dataflow for what waits longest for DRAM. ``operator``: one that it has to have.
+
+    Raises:
+        InputError: there is no such operator.
+        TraceError: the window is no part of the run.
+
+    """
+    diagnosis = diagnose(trace, *(window or ()))
+    diagnosis.part(operator)
+    accelerator, lacks = trace.accelerator() if trace.header.accelerator else None, _lacking(trace)
+    if accelerator is None or lacks:
+        return StallAnalysis(diagnosis, accelerator, lacks=lacks * what_if)
+    program, workload = trace.program(), trace.workload()
+    freed = remembered_what_if(accelerator, program, progress, trace) if what_if else None
+    proposal = propose(workload, accelerator, diagnosis) if freed and proposes else None
+    loading = loading_cycles(program, accelerator)
     names = [part.name for part in diagnosis.operators]
     kinds = {name: kind_of(workload, name) for name in names}
     parts = {name: operators_of(workload, name) for name in names}
@@ -226,7 +245,16 @@ def analysis_of(
     shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds, shares)
+    return StallAnalysis(diagnosis, accelerator, freed, proposal, "", loading, kinds, shares)
+
+
+def _lacking(trace: TraceReader) -> str:
+    """Return why the program of a trace can't run again; empty if it can."""
+    if trace.partial:
+        return "the trace is partial, there is no whole run to compare with"
+    if not trace.header.accelerator or not trace.header.program:
+        return "the trace holds no accelerator or no program"
+    return trace.unreadable()
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:

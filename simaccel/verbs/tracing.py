@@ -93,17 +93,11 @@ class Trace(trace.TraceReader):
             TraceError: the trace is damaged, or holds no cycle.
 
         """
-        from simaccel.diagnosis.stalls import diagnose
-        from simaccel.diagnosis.verdict import analysis_of
-        from simaccel.diagnosis.what_if import remembered_what_if as free
+        from simaccel.diagnosis.verdict import analyse_stalls
 
         self.check()
-        total = diagnose(self, 0, self.cycles)
-        total.part(operator)
-        whole = what_if and not self.partial and not self.unreadable()
-        accelerator = self.accelerator()
-        freed = free(accelerator, self.program()) if whole else None
-        return StallReport(self.title, analysis_of(self, total, freed), operator)
+        analysis = analyse_stalls(self, operator, what_if=what_if, proposes=False)
+        return StallReport(self.title, analysis, operator)
 
     def plot(
         self,
