@@ -9,7 +9,7 @@ import click
 
 from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
-from simaccel.cli.experiment_options import read_accelerator
+from simaccel.cli.experiment_options import accelerator_paths, read_accelerator
 from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import OutputFiles, show, show_json
@@ -77,7 +77,9 @@ def bound(
     both; each is attained by a mapping that `simaccel run --mapping` executes.
     """
     paths = {"--csv": table, "--plot": plot, "-o": output}
-    files = OutputFiles(paths, force, _inputs(options, hw))
+    inputs = [Path(options.name)] if options.is_file() else []
+    inputs += accelerator_paths(hw) if hw is not None else []
+    files = OutputFiles(paths, force, inputs)
     from simaccel.study.precision import gather_placed
 
     workload, accelerator, room = gather_placed(
@@ -88,7 +90,7 @@ def bound(
     files.require()
     from simaccel.papers.orojenesis.single import Mapspace
     from simaccel.report import figures
-    from simaccel.report.bounds import bound_json, bound_lines, bound_rows, bound_table, front_lines
+    from simaccel.report.bounds import bound_parts, bound_rows
     from simaccel.report.tables import csv_text
     from simaccel.verbs.bounding import bound_of
 
@@ -96,24 +98,13 @@ def bound(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
     )
     report = bound_of(workload, mapspace, fuse, accelerator, room)
-    title = report.title
     if as_json:
-        show_json(bound_json(report))
+        show_json(report.to_dict())
     elif not files.prints:
-        show(title, *bound_lines(report), bound_table(report), *front_lines(report))
+        show(report.title, *bound_parts(report))
     files.write("--csv", lambda: csv_text(bound_rows(report)))
     files.write("-o", lambda: _mapping_of(report))
-    files.write("--plot", lambda: figures.draw_bound(report, title))
-
-
-def _inputs(options: WorkloadOptions, hw: str | None) -> list[Path]:
-    from simaccel.importers.accelerators import accelerator_path
-
-    found = [Path(options.name)] if options.is_file() else []
-    try:
-        return [*found, *([accelerator_path(hw)] if hw is not None else [])]
-    except InputError:  # which reading the accelerator reports
-        return found
+    files.write("--plot", lambda: figures.draw_bound(report, report.title))
 
 
 def _room(buffer: str | None) -> int | None:
@@ -128,7 +119,6 @@ def _room(buffer: str | None) -> int | None:
 
 
 def _mapping_of(report: BoundReport) -> str:
-    """Write the mapping for the given buffer."""
     from simaccel.mapping.files import mapping_text
 
     chosen = report.chosen

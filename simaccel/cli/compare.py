@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -152,7 +152,13 @@ def compare(
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)
     if dry_run:
-        ctx.exit(_show_forecast(points, files.options, as_json=as_json))
+        from simaccel.cli.forecast import forecasts_of, show_forecast
+        from simaccel.verbs.comparing import comparison_title
+
+        searches = forecasts_of(points, [_name(point.row) for point in points])
+        title = comparison_title(points)
+        show_forecast(title, searches, files.options, runs=True, as_json=as_json)
+        return
     rows = _run_all(
         points,
         table,
@@ -164,8 +170,9 @@ def compare(
             else show_exhibit(exhibit, points, rows, files, as_json=as_json)
         ),
     )
+    failed = all(row.result is None for row in rows)  # it succeeds if one run did
     died = any(row.lost for row in rows)
-    ctx.exit(WorkerDiedError.exit_code if died else _exit_code(rows))
+    ctx.exit(WorkerDiedError.exit_code if died else rows[0].exit_code if failed else 0)
 
 
 def _run_all(
@@ -200,20 +207,7 @@ def _run_all(
     return rows
 
 
-def _show_forecast(
-    points: Sequence[Point], files: Mapping[str, str | None], *, as_json: bool
-) -> int:
-    """Print or write the searches that the runs need; return the exit code."""
-    from simaccel.cli.forecast import forecasts_of, show_forecast
-    from simaccel.verbs.comparing import comparison_title
-
-    searches = forecasts_of(points, [_name(point.row) for point in points])
-    show_forecast(comparison_title(points), searches, files, runs=True, as_json=as_json)
-    return 0
-
-
 def _name(row: StudyRow) -> str:
-    """Return the settings, sequence length and dataflow of a run, separated by commas."""
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
     settings = (setting.text for setting in row.settings)
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)
@@ -245,18 +239,10 @@ def _show(
     if as_json:
         show_json(comparison.comparison_json(rows))
     elif not files.prints:
-        lines = [
-            *comparison.terms_lines(rows),
-            *comparison.area_lines(rows),
-            *comparison.choice_lines(rows),
-        ]
-        lines += [*comparison.problem_lines(rows), *written]
-        show(title, comparison.comparison_table(rows, metrics), *lines)
-
-
-def _exit_code(rows: Sequence[StudyRow]) -> int:
-    """Succeed if one run did."""
-    return rows[0].exit_code if all(row.result is None for row in rows) else 0
+        table = comparison.comparison_table(rows, metrics)
+        lines = (comparison.terms_lines, comparison.area_lines, comparison.choice_lines)
+        every = (line for lines_of in (*lines, comparison.problem_lines) for line in lines_of(rows))
+        show(title, table, *every, *written)
 
 
 WRITE_SECONDS = 1.0

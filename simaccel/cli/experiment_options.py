@@ -13,7 +13,7 @@ import click
 
 from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.search_options import MAPSPACE, SearchOptions
+from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, DEPLOYED, SEARCHING
 from simaccel.errors import InputError, suggest
@@ -76,14 +76,9 @@ class ExperimentOptions:
 
     def inputs(self) -> list[Path]:
         """Return the files that are read, which no output may replace."""
-        from simaccel.importers.accelerators import accelerator_path
-
-        found = [Path(self.mapping)] if self.mapping else []
-        if self.workload.is_file():
-            found.append(Path(self.workload.name))
-        with suppress(InputError):  # which reading the accelerator reports
-            found.append(accelerator_path(self.hw))
-        return found
+        files = [self.mapping] if self.mapping else []
+        files += [self.workload.name] if self.workload.is_file() else []
+        return [*map(Path, files), *accelerator_paths(self.hw)]
 
     def read(self) -> Inputs:
         """Return the workload, the accelerator, and the name of a scheduler or a mapping.
@@ -149,9 +144,9 @@ class ExperimentOptions:
         if self.searches():
             beside = several and self.search.mapspace is not None and not self.is_spatial()
             self._refuse_dataflow(beside=beside)
-            default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             first = self._dataflows(several=True) if beside and self.dataflow else []
-            strategies = self.search.strategies(default) if several else [self.search.strategy()]
+            search = self.search
+            strategies = search.strategies(STRATEGIES) if several else [search.strategy()]
             return [*require_dataflows(first), *strategies]
         if self.search.constraints:
             from simaccel.hardware.dataflow import tree_constraints
@@ -185,12 +180,9 @@ class ExperimentOptions:
             return False
         if self.search.mapspace is not None:
             return True
-        return self.is_spatial() and not self._is_plugged()
-
-    def _is_plugged(self) -> bool:
-        """Return whether the dataflow is a plug-in's, which may take spatial arrays, too."""
-        name = self.dataflow
-        return name is not None and name not in DATAFLOWS and name in dataflow_names()
+        name = self.dataflow  # a plug-in's may take spatial arrays, too
+        is_plugged = name is not None and name not in DATAFLOWS and name in dataflow_names()
+        return self.is_spatial() and not is_plugged
 
     def is_directed(self) -> bool:
         """Return whether the dataflows of a MAESTRO description are used."""
@@ -266,6 +258,17 @@ def require_dataflows(names: list[str]) -> list[str]:
         if name not in DATAFLOWS and name not in dataflow_names()
     )
     return names
+
+
+def accelerator_paths(*names: str) -> list[Path]:
+    """Return the files of accelerators."""
+    from simaccel.importers.accelerators import accelerator_path
+
+    paths = []
+    for name in names:
+        with suppress(InputError):  # which reading the accelerator reports
+            paths.append(accelerator_path(name))
+    return paths
 
 
 def read_accelerator(

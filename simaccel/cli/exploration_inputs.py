@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.cli.choices import DIRECTIVES, STRATEGIES
-from simaccel.cli.experiment_options import dataflow_names, read_accelerator
+from simaccel.cli.experiment_options import accelerator_paths, dataflow_names, read_accelerator
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import take_fields
-from simaccel.cli.several_runs import StageCounts
+from simaccel.cli.several_runs import SeveralRuns
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
@@ -42,7 +42,7 @@ class WantedSpace:
     dataflow: str | None
     pipeline: bool
     search: SearchOptions
-    counts: StageCounts
+    counts: dict[str, int | None]
     objective: str
     where: tuple[str, ...]
 
@@ -54,7 +54,7 @@ class WantedSpace:
         search = take_fields(SearchOptions, given)
         where = (*given.pop("where"), *given.pop("limits"))
         sizes = given.pop("options").for_experts(search.expert_parallel, others["axes"])
-        counts = StageCounts.take_options(given)
+        counts = take_fields(SeveralRuns, given).counts
         return cls(**others, sizes=sizes, search=search, counts=counts, where=where)
 
     def accelerators(self) -> tuple[Accelerator, ...]:
@@ -89,20 +89,15 @@ class WantedSpace:
         loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.study.space import DesignSpace, require_described, require_sizes
 
+        given = {"dataflow": dataflows, **self.search.parallel(), **self.counts}
+        given["pipeline_parallel"] = given.pop("stages")
         gather(
             partial(require_sizes, axes, loads),
             partial(require_described, dataflows, loads),
-            partial(_require_once, axes, self._options_by_field(dataflows)),
+            partial(_require_once, axes, {name for name, value in given.items() if value}),
         )
-        counts = vars(self.counts)
-        return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **counts)
-
-    def _options_by_field(self, dataflows: Sequence[str]) -> dict[str, str]:
-        """Return the fields that options set, with the names of the options."""
-        given = {"dataflow": dataflows, **self.search.parallel()}
-        given |= {"pipeline_parallel": self.counts.stages}
-        given |= {"micro_batches": self.counts.micro_batches}
-        return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value}
+        options = self._options()
+        return DesignSpace(hardware, tuple(loads), axes, dataflows, options, **self.counts)
 
     def limits(self) -> tuple[FigureLimit, ...]:
         """Return the limits of figures."""
@@ -112,26 +107,17 @@ class WantedSpace:
 
     def inputs(self) -> list[Path]:
         """Return the input files, which no output may replace."""
-        from simaccel.importers.accelerators import accelerator_path
-
-        found = []
-        for name in self.hw:
-            try:
-                found.append(accelerator_path(name))
-            except InputError:  # which reading the accelerators reports
-                continue
         words = [text.split()[:1] for text in self.workloads]
-        return found + [Path(one) for (one,) in words if Path(one).is_file()]
+        files = [Path(one) for (one,) in words if Path(one).is_file()]
+        return [*files, *accelerator_paths(*self.hw)]
 
     def _options(self) -> Options:
-        """Return the options of the scheduler, with an objective that it can search for."""
         from simaccel.study.figures import searched_objective
 
         search = replace(self.search, objective=searched_objective(self.objective))
         return search.options(pipeline=self.pipeline)
 
     def _dataflows(self) -> tuple[str, ...]:
-        """Read the names of dataflows and mapspaces."""
         dataflows: list[str] = []
         faults = []
         options = {
@@ -158,9 +144,9 @@ def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 
-def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
-    """Refuse two axes, or an axis and one of the ``given`` options, that set the same field."""
-    seen, faults = {**given}, []
+def _require_once(axes: Sequence[Settings], given: Iterable[str]) -> None:
+    """Refuse two axes, or an axis and an option of a ``given`` field, that set the same field."""
+    seen, faults = {name: f"--{name.replace('_', '-')}" for name in given}, []
     for first, *_ in axes:
         axis = first.axis.name
         for name in first.fields:

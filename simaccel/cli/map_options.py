@@ -85,14 +85,12 @@ def map_dataflow(
     workload, accelerator, mapping = _map_to_fit(experiment, read, jobs, wanted.report)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
-    objective = experiment.objective
-    wanted.report.draw(objective, title, wanted.files)
+    wanted.report.draw(experiment.objective, title, wanted.files)
     if wanted.as_json:
-        searches = wanted.report.json(objective, accelerator) if wanted.report.explain else {}
-        show_json({**mapping_document(mapping), **searches})
+        show_json({**mapping_document(mapping), **wanted.report.json(experiment, accelerator)})
         return
     if wanted.report.explain:
-        show(title, wanted.report.table(objective, accelerator))
+        show(title, wanted.report.table(experiment, accelerator))
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
@@ -152,15 +150,15 @@ def map_nests(
                 "seed": options.effort.seed,
                 **mapspace_json(workload, mapped, vectors, objective),
                 "mapspace": strategy,
-                **replace(report, explain=True).json(objective, accelerator),
+                **replace(report, explain=True).json(experiment, accelerator),
             }
         )
         return
     show(title, mapped_table(mapped, vectors))
     if report.explain:
-        show(report.table(objective, accelerator))
-    for nest in mapped if report.explain else ():
-        _explain(nest)
+        show(report.table(experiment, accelerator))
+        for nest in mapped:
+            _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
     wanted.print_losses(experiment)
 

@@ -345,17 +345,19 @@ class SearchReport:
         curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
         files.write("--plot", lambda: draw_convergence(curves, objective, title))
 
-    def table(self, objective: Objective, accelerator: Accelerator) -> Table:
+    def table(self, experiment: ExperimentOptions, accelerator: Accelerator) -> Table:
         """Return the searches as a table."""
         from simaccel.report.accounts import accounts_table
 
-        return accounts_table(self.accounts, objective, accelerator)
+        return accounts_table(self.accounts, experiment.objective, accelerator)
 
-    def json(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
-        """Return the searches as JSON."""
+    def json(self, experiment: ExperimentOptions, accelerator: Accelerator) -> dict[str, Any]:
+        """Return the searches as JSON, if they are wanted."""
+        if not self.explain:
+            return {}
         from simaccel.report.accounts import account_json, objective_scale
 
-        scale = objective_scale(objective, accelerator)
+        scale = objective_scale(experiment.objective, accelerator)
         return {"searches": [account_json(account, scale) for account in self.accounts]}
 
 

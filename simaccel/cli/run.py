@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from simaccel.diagnosis.own_estimate import OwnEstimate
     from simaccel.schedulers import Options
     from simaccel.search.accounts import OnAccount, SearchAccount
+    from simaccel.study.experiment import ExperimentResult
     from simaccel.study.points import StudyRow
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
@@ -114,11 +116,11 @@ def run(
     limit. If the workload is a CSV file of layers with a column Estimate, the table has the
     estimates and their errors beside the cycles.
     """
-    paths = {"--trace": trace, "--csv": table, "--plot": plot}
     how = {"fast_forward": fast_forward, "quiet": quiet}
     if (several.tokens, several.stages) != (None, None):
         several.run_and_show(experiment, dry_run=dry_run, as_json=as_json, **how)
         return
+    paths = {"--trace": trace, "--csv": table, "--plot": plot}
     files = OutputFiles(paths, force, experiment.inputs() if any(paths.values()) else ())
     files.require()
     if wanted := report.given_options():
@@ -135,8 +137,10 @@ def run(
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
-    if checked:
-        _require_small(inputs)
+    if checked and inputs[1].pod.count > 1:
+        from simaccel.diagnosis.check import require_small
+
+        require_small(inputs[0])
     unsearched, inputs = inputs, _search_mapspace(experiment, inputs, jobs, report, quiet=quiet)
     result = _run(experiment, inputs, report, trace, force=force, **how)
     checks = _check(inputs[0], result) if checked else ()
@@ -147,35 +151,14 @@ def run(
     written += files.write("--plot", lambda: result.plot().figure)
     beside = _run_neighbours(unsearched, experiment.options, jobs, quiet=quiet) if designs else []
     if as_json:
-        document = _json(experiment, report, result, checks, own_estimate_json(compared))
-        show_json(document | designs_json(result, beside))
+        document = {"check": [vars(check) for check in checks]} if checks else {}
+        document |= own_estimate_json(compared) | report.json(experiment, result.accelerator)
+        show_json(result.to_dict() | document | designs_json(result, beside))
     elif quiet and table != STDOUT:
         show(results.against_bound(result))
     elif table != STDOUT:
         parts = _parts(experiment, report, result, known, top, checks, compared, beside)
         show(*parts, *(_detail(experiment, result) if detail else []), *written)
-
-
-def _require_small(inputs: Inputs) -> None:
-    """Refuse to check a large workload on several chips."""
-    if inputs[1].pod.count > 1:
-        from simaccel.diagnosis.check import require_small
-
-        require_small(inputs[0])
-
-
-def _json(
-    experiment: ExperimentOptions,
-    report: SearchReport,
-    result: Result,
-    checks: Sequence[OperatorCheck],
-    estimates: dict[str, Any],
-) -> dict[str, Any]:
-    document = result.to_dict()
-    document |= {"check": [vars(check) for check in checks]} if checks else {}
-    document |= estimates
-    searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
-    return document | searches
 
 
 def _parts(
@@ -203,7 +186,8 @@ def _parts(
     parts += own_estimate_parts(compared) if compared else []
     parts += [designs_table(result, beside)] if beside else []
     parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
-    return parts + _search_parts(experiment, report, result)
+    searches = [report.table(experiment, result.accelerator)] if report.explain else []
+    return [*parts, *searches, *result.choice_lines()]
 
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:
@@ -241,22 +225,23 @@ def _run(
     fast_forward: bool,
     quiet: bool,
 ) -> Result:
-    from simaccel.study.experiment import given_up_json, simulate
+    from simaccel.study.experiment import given_up_json
     from simaccel.verbs.running import wrap_result
 
     with ProgressBar("simulating", quiet=quiet) as bar:
-        printer = _account_printer(experiment, bar)
-        how: dict[str, Any] = {
-            "options": replace(experiment.options, on_account=printer),
-            "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
-            "fast_forward": fast_forward,
-        }
+        run: Callable[..., ExperimentResult]
         if trace is None:
-            result = simulate(*inputs, **how)
+            from simaccel.study.experiment import simulate as run
         else:
             from simaccel.study.recording import record  # h5py only where it is needed
 
-            result = record(trace, *inputs, force=force, **how)
+            run = partial(record, trace, force=force)
+        result = run(
+            *inputs,
+            options=replace(experiment.options, on_account=_account_printer(experiment, bar)),
+            progress=lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
+            fast_forward=fast_forward,
+        )
     searched = given_up_json(report.losses, experiment.objective)  # by a search before
     return wrap_result(replace(result, given_up=result.given_up or searched))
 
@@ -296,14 +281,6 @@ def _search_mapspace(
         return workload, accelerator, mapping
 
 
-def _search_parts(
-    experiment: ExperimentOptions, report: SearchReport, result: Result
-) -> list[Table | str]:
-    """Return the table of the search, if it is wanted, and what its choice gave up."""
-    table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
-    return [*table, *result.choice_lines()]
-
-
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
@@ -324,13 +301,14 @@ def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.generation import classes_line
 
         tables.append(classes_line(result))
-    if experiment.workload.is_onnx() or (kind, scope) == ("network", "model"):
-        from simaccel.report.catalogues import import_line, whole_line
+    if experiment.workload.is_onnx():
+        from simaccel.report.catalogues import import_line
 
-        if experiment.workload.is_onnx():
-            tables.append(import_line(experiment.workload.import_file()))
-        else:
-            tables.append(whole_line(result.workload))
+        tables.append(import_line(experiment.workload.import_file()))
+    elif (kind, scope) == ("network", "model"):
+        from simaccel.report.catalogues import whole_line
+
+        tables.append(whole_line(result.workload))
     tables += [*measured_lines(result), *_headroom_lines(result)]
     return [*tables, results.cost_line(result), results.against_bound(result)]
 

@@ -32,20 +32,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StageCounts:
-    """The numbers of pipeline stages and micro-batches, as given."""
-
-    stages: int | None = None
-    micro_batches: int | None = None
-
-    @classmethod
-    def take_options(cls, given: dict[str, Any]) -> StageCounts:
-        """Remove both options from ``given``, click's values by name, and return them."""
-        stages = given.pop("stages")
-        return cls(None if stages is None else int(stages), given.pop("micro_batches"))
-
-
-@dataclass(frozen=True)
 class SeveralRuns:
     """The options of a generation (tokens, lengths to simulate) and of a pipeline (stages)."""
 
@@ -62,13 +48,8 @@ class SeveralRuns:
         fast_forward: bool,
         as_json: bool,
         quiet: bool,
-    ) -> bool:
-        """Run and show a generation or a pipeline if one is given; return whether it is.
-
-        With ``dry_run``, only the cost of searches and runs is estimated.
-        """
-        if self.tokens is None and self.stages is None:
-            return False
+    ) -> None:
+        """Run and show a generation or a pipeline; with ``dry_run``, only estimate the cost."""
         options = experiment.workload
         read_model = options.read if self.tokens is None else options.require_transformer
         accelerator, (dataflow,), read = gather(
@@ -82,15 +63,14 @@ class SeveralRuns:
         varied = () if self.tokens is None else ("phase",)
         title = experiment_title(first, accelerator, dataflow, varied=varied)
         title += "" if self.tokens is None else f", {self.tokens} tokens"
-        stages = None if self.stages is None else int(self.stages)
         how: dict[str, Any] = {"options": experiment.options, "fast_forward": fast_forward}
-        how |= {"stages": stages, "micro_batches": self.micro_batches}
+        how |= self.counts
         from simaccel.study.points import base_point
 
         point = replace(base_point(first, accelerator), dataflow=dataflow, **how)
         if dry_run:
             _forecast(title, phases, point, self.tokens or 1, as_json=as_json)
-            return True
+            return
         with ProgressBar("simulating", quiet=quiet) as bar:
             if self.tokens is None:
                 from simaccel.report.generation import pipeline_json, pipeline_lines, pipeline_table
@@ -112,15 +92,17 @@ class SeveralRuns:
                 lines = generation.generation_lines(tokens)
         if as_json:
             show_json(document())
-            return True
-        if not quiet:
-            show(title, table())
-        show(*lines)
-        return True
+        else:
+            show(*(() if quiet else (title, table())), *lines)
+
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """The numbers of stages and micro-batches."""
+        stages = None if self.stages is None else int(self.stages)
+        return {"stages": stages, "micro_batches": self.micro_batches}
 
     @property
     def _sizes(self) -> dict[str, Any]:
-        """The tokens and lengths that are given."""
         sizes = {"tokens": self.tokens, "lengths": self.lengths}
         return {name: n for name, n in sizes.items() if n is not None}
 

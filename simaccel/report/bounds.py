@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +60,30 @@ class BoundReport:
         return min(limits)
 
 
-def bound_table(report: BoundReport) -> Table:
-    """Tabulate the front; of many points, evenly spaced ones."""
+def bound_parts(report: BoundReport) -> list[Table | str]:
+    """Return a bound as text: that of the given buffer, the front's end, its points, their counts.
+
+    The table has the points of the front; of many, evenly spaced ones.
+    """
+    bound, (room, moved) = report.found, report.found.front.largest
+    effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
+    gap = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
+    parts: list[Table | str] = [
+        *_chosen_lines(report),
+        f"{effectual}: a larger one saves nothing",
+        f"there {bytes_text(moved)}, {gap}{bytes_text(report.compulsory_bytes)}",
+        _front_table(report),
+        f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
+    ]
+    if not bound.all_sizes:
+        parts.append(
+            "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
+            "many), so lower may be possible"
+        )
+    return parts
+
+
+def _front_table(report: BoundReport) -> Table:
     rows, compulsory, digits = bound_rows(report), report.compulsory_bytes, "{:.3g}".format
     shown = {round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)}
     columns = [
@@ -73,52 +96,25 @@ def bound_table(report: BoundReport) -> Table:
     return tabulate([rows[at] for at in sorted(shown)], columns[: 5 if report.accelerator else 4])
 
 
-def bound_lines(report: BoundReport) -> list[str]:
-    """Return the lines above the front: the bound for the given buffer, the front's end, gap."""
-    room, moved = report.found.front.largest
-    effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
-    compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
-    return [
-        *_chosen_lines(report),
-        f"{effectual}: a larger one saves nothing",
-        f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
-    ]
-
-
-def front_lines(report: BoundReport) -> list[str]:
-    """Return the lines below the front: counts of points and mappings, and what was not tried."""
-    bound = report.found
-    lines = [f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings"]
-    if not bound.all_sizes:
-        lines.append(
-            "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
-            "many), so lower may be possible"
-        )
-    return lines
-
-
-def _chosen_lines(report: BoundReport) -> list[str]:
-    bound, lines = report.found, []
-    if report.room is not None and report.chosen is None:
+def _chosen_lines(report: BoundReport) -> Iterator[str]:
+    bound, chosen = report.found, report.chosen
+    if report.room is None:
+        return
+    room = bytes_text(report.room)
+    if chosen is None:
         smallest = bytes_text(bound.front.smallest)
-        lines.append(
-            f"with {bytes_text(report.room)}: no mapping fits; the smallest buffer is {smallest}"
-        )
-    chosen = report.chosen
-    if chosen is not None and report.room is not None:
-        lines.append(
-            f"bound of any mapping with {bytes_text(report.room)}: "
-            f"{bytes_text(chosen.dram_bytes)} "
-            f"({chosen.dram_bytes / report.compulsory_bytes:.2f} x compulsory), attained with "
-            f"{cycles_text(chosen.buffer_bytes)} B"
-        )
-        if chosen.moved_bytes != chosen.dram_bytes:
-            why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
-            if bound.workload.packed:
-                why = "which rounds each tile of elements of 4 bits up to bytes"
-            moved = bytes_text(chosen.moved_bytes)
-            lines.append(f"its mapping moves {moved} on simaccel's machine, {why}")
-    return lines
+        yield f"with {room}: no mapping fits; the smallest buffer is {smallest}"
+        return
+    gap = f"{chosen.dram_bytes / report.compulsory_bytes:.2f} x compulsory"
+    least = f"{bytes_text(chosen.dram_bytes)} ({gap})"
+    attained = f"attained with {cycles_text(chosen.buffer_bytes)} B"
+    yield f"bound of any mapping with {room}: {least}, {attained}"
+    if chosen.moved_bytes != chosen.dram_bytes:
+        why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
+        if bound.workload.packed:
+            why = "which rounds each tile of elements of 4 bits up to bytes"
+        moved = bytes_text(chosen.moved_bytes)
+        yield f"its mapping moves {moved} on simaccel's machine, {why}"
 
 
 def bound_json(report: BoundReport) -> dict[str, Any]:

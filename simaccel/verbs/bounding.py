@@ -61,7 +61,7 @@ class Bound(ShownResult, BoundReport):
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 
     def _parts(self) -> Iterable[Table | str]:
-        return (*bounds.bound_lines(self), bounds.bound_table(self), *bounds.front_lines(self))
+        return bounds.bound_parts(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bound as plain data (the format of ``simaccel bound --json``)."""
