@@ -222,7 +222,6 @@ def show_workload(
 def _plot(
     workload: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
 ) -> None:
-    """Draw a workload's graph, fused operators in the colour of their group."""
     from simaccel.mapping.checks import require_mapping
     from simaccel.mapping.files import load_mapping
     from simaccel.report.figures.graph import draw_graph

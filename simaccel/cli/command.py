@@ -173,7 +173,6 @@ class Command(click.Command):
 
 
 def _tell_old_spellings(ctx: click.Context) -> None:
-    """Print the present spellings of old options on stderr, after a result."""
     if old := ctx.meta[_OLD]:
         click.echo(f"note: {'; '.join(old)} now", err=True)
 
@@ -206,7 +205,6 @@ def _empty(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
 
 
 def _texts(param: click.Parameter, values: Values) -> Iterator[str]:
-    """Yield what is given for a parameter."""
     given = values.get(param.name or "")
     for value in given if isinstance(given, list | tuple) else [given]:
         if isinstance(value, str):
@@ -244,21 +242,18 @@ def _help_option(
 
 
 def _write_all(command: click.Command, formatter: click.HelpFormatter) -> None:
-    """Write all options of a command in full."""
     ctx = click.get_current_context()
     ctx.meta[_WHOLE] = True
     command.format_help(ctx, formatter)
 
 
 def _write_settings(command: click.Command, formatter: click.HelpFormatter) -> None:
-    """Write the settings of a command."""
     for topic, settings in settings_by_topic(command.params).items():
         with formatter.section(f"Settings {topic}, --set NAME=VALUE"):
             formatter.write_dl([setting.record() for setting in settings])
 
 
 def _pages(params: Sequence[click.Parameter], later: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the other pages of a help, and what is on them."""
     pages = [("--help-all", f"Explain all: also {', '.join(later)}.")] if later else []
     if topics := settings_by_topic(params):
         pages += [("--help-settings", f"Explain settings, --set NAME=VALUE, {', '.join(topics)}.")]

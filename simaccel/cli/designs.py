@@ -85,7 +85,6 @@ _Sizes = dict[str, tuple[int, ...]]
 
 
 def _inputs(wanted: WantedSpace) -> tuple[Accelerator, WeightedWorkload, _Sizes]:
-    """Read what is swept."""
     if wanted.dataflow != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
         raise InputError([fault("--dataflow", wanted.dataflow or "nothing", allowed)])
@@ -96,7 +95,6 @@ def _inputs(wanted: WantedSpace) -> tuple[Accelerator, WeightedWorkload, _Sizes]
 
 
 def _space(accelerator: Accelerator, load: WeightedWorkload, axes: _Sizes) -> DirectedSpace:
-    """Make the space of what was read."""
     from simaccel.hardware import SpatialArraySpec
     from simaccel.study.directed import DirectedSpace
     from simaccel.study.precision import place_on
@@ -159,7 +157,6 @@ def _axes(texts: Sequence[str]) -> _Sizes:
 
 
 def _parameters() -> dict[str, Parameter]:
-    """Return what can be swept, by name."""
     from simaccel.hardware.quantity import format_quantity, parse_quantity
     from simaccel.study.parameters import Parameter, whole_number
     from simaccel.study.points import Axis
@@ -175,7 +172,6 @@ def _parameters() -> dict[str, Parameter]:
 
 
 def _read_limits(wanted: WantedSpace) -> dict[str, float]:
-    """Read the limits of a design, by field."""
     found = {"area_mm2": float("inf"), "power_mw": float("inf")}
     for one in wanted.limits():
         if one.figure not in found or one.sign != "<=":

@@ -123,7 +123,6 @@ def _report(
 
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
-    """Return each layer's changes by the corrections, computed once for equal layers."""
     from simaccel.papers.maestro.analysis.analysis import effects
 
     known: dict[int, Effects] = {}
@@ -135,7 +134,6 @@ def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> 
 
 
 def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
-    """Read the hardware: a name, a file, or figures."""
     name = options.pop("hw")
     if name is not None:
         allowed = f"nothing with --hw {name}, which sets it"
@@ -183,7 +181,6 @@ def _named_hardware(name: str) -> DirectiveHardware:
 
 
 def _numbers(option: str, text: str | None, *, least: int, most: int) -> tuple[int, ...]:
-    """Read numbers with commas between them."""
     if text is None:
         return ()
     words = [word.strip() for word in text.split(",")]

@@ -117,7 +117,6 @@ def map_workload(
 
 
 def _nest_inputs(experiment: ExperimentOptions) -> NestInputs:
-    """Read what the search of a mapspace needs."""
     from simaccel.hardware.dataflow import parse_constraints
     from simaccel.study.precision import gather_placed
 

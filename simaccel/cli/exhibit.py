@@ -93,7 +93,6 @@ def _show(
     as_json: bool,
     more: str = "",
 ) -> None:
-    """Show and write rows; ``more`` of the heading."""
     from simaccel.report import figures
     from simaccel.report.exhibits import exhibit_json, exhibit_table
     from simaccel.report.tables import csv_text
@@ -126,7 +125,6 @@ def _try(find: Callable[[Point], Found], point: Point) -> Found | tuple[str, int
 def _find_all(
     find: Callable[[Point], Found], points: Sequence[Point], jobs: Jobs, label: str
 ) -> list[Found | tuple[str, int]]:
-    """Find something of each point, side by side."""
     from simaccel.study.parallel import run_with
     from simaccel.study.points import LOST
 

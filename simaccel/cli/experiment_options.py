@@ -189,7 +189,6 @@ class ExperimentOptions:
         return self.mapping is None and self.dataflow == DIRECTIVES
 
     def _read_description(self) -> Inputs:
-        """Read a description and make the mapping of its dataflows."""
         from simaccel.importers.workloads import is_described
 
         if not is_described(self.workload.name):
@@ -233,7 +232,6 @@ class ExperimentOptions:
 
 
 def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
-    """Refuse options of a search, where none of the dataflows searches."""
     if any(name in SEARCHING or name not in DATAFLOWS for name in names):
         return
     allowed = f"nothing with --dataflow {','.join(names)}, which searches nothing; these search: "

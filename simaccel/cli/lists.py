@@ -126,7 +126,6 @@ class WantedRows:
         return stage(every, self.stages, self.micro_batches)
 
     def _points_of(self, variant: Variant) -> list[Point]:
-        """Return the points of one value of each list."""
         from simaccel.cli.sweep import read_sweep, swept_points
 
         experiment, settings = variant

@@ -180,7 +180,6 @@ def _explain(mapped: NestResult) -> None:
 def _vectors(
     workload: Workload, accelerator: Accelerator, mapping: Mapping
 ) -> list[GroupPrediction]:
-    """Return the predictions of a mapping's vector operators, over all repetitions."""
     names = {one.name for one in workload.operators if isinstance(one, Vector)}
     found = predict(workload, mapping, accelerator).groups
     return [

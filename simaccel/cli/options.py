@@ -303,7 +303,6 @@ def jobs_options(text: str) -> Decorator:
 
 
 def _take_jobs(given: dict[str, Any]) -> Jobs:
-    """Refuse processes that this computer can't run side by side in any sense."""
     jobs, dask = given.pop("jobs"), given.pop("dask")
     most = _MOST_A_PROCESSOR * (os.cpu_count() or 1)
     if jobs is not None and jobs > most:

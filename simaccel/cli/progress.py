@@ -145,7 +145,6 @@ class ProgressBar:
         self._finished.clear()
 
     def _start_bar(self) -> Progress:
-        """Return the bar, which is drawn from now on."""
         if self._progress is None:
             from rich.console import Console
             from rich.progress import (

@@ -105,7 +105,6 @@ def require_rules(ctx: click.Context) -> None:
 
 
 def _faults(rule: OptionRule, options: Mapping[str, object]) -> Iterator[Fault]:
-    """Yield what is wrong with the options of a rule."""
     names = rule.beside.split()
     present = next((text for name in names if (text := _spell(name, options))), "")
     if names and bool(present) is rule.needs:
@@ -134,7 +133,6 @@ def _is(text: str, wanted: str) -> bool:
 
 
 def _text(value: object) -> object:
-    """Return a value as it is given."""
     if isinstance(value, bool):
         return "given"
     if value is None:  # of rows

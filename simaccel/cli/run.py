@@ -247,7 +247,6 @@ def _run(
 
 
 def _account_printer(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
-    """Return a callback for each operator, or fused group, whose search has ended."""
     objective = experiment.objective
 
     def tell(one: SearchAccount) -> None:
@@ -282,7 +281,6 @@ def _search_mapspace(
 
 
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
-    """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
     from simaccel.report.pods import measured_lines
     from simaccel.report.rows import energy_table

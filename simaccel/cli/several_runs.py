@@ -107,7 +107,6 @@ class SeveralRuns:
         return {name: n for name, n in sizes.items() if n is not None}
 
     def _phases(self, experiment: ExperimentOptions) -> dict[str, Workload]:
-        """Return the prefill and the decode steps that are simulated, by name."""
         from simaccel.study.generation import planned_phases
 
         prefill, decodes = experiment.workload.generation(

@@ -61,7 +61,6 @@ def _swept(
 
 
 def _require_formats(settings: Settings, workloads: Sequence[Workload]) -> None:
-    """Refuse number formats of an accelerator that no tensor of the workloads takes."""
     taken = {f"precision.{name}" for one in workloads for name in assumed_classes(one)}
     fields = {field for setting in settings for field in setting.fields}
     native = {f"precision.{name}" for name in CLASSES}
@@ -74,7 +73,6 @@ def _require_formats(settings: Settings, workloads: Sequence[Workload]) -> None:
 
 
 def _require_parameters(setting: Setting, workload: Workload) -> None:
-    """Refuse parameters that a workload has not."""
     for field in setting.fields:
         if field not in (own_sizes := sizes_of(workload)):
             others = [name for name, one in PARAMETERS.items() if one.axis.of == "accelerator"]

@@ -159,17 +159,13 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     for row in rows:
         if row.result is not None:
             where = row.lead.text if row.lead else ""
-            places = at.setdefault(_area_text(row), [])
+            mm2 = None if row.figures is None else row.figures["area_mm2"]
+            chips = f" ({row.chips} chips)" * (row.chips > 1 and mm2 is not None)
+            places = at.setdefault(figure_text(mm2, "mm2") + chips, [])
             places += [where] if where not in places else []
     if len(at) == 1:
         return [f"area: {next(iter(at))}"]
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
-
-
-def _area_text(row: StudyRow) -> str:
-    area = None if row.figures is None else row.figures["area_mm2"]
-    chips = f" ({row.chips} chips)" * (row.chips > 1 and area is not None)
-    return figure_text(area, "mm2") + chips
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:

@@ -230,7 +230,6 @@ def designs_title(found: DirectedDesigns) -> str:
 
 
 def _limits(found: DirectedDesigns) -> dict[str, float | None]:
-    """Return the limits by name, None where there is none."""
     given = {
         "area_mm2": found.limits.area_um2 / _UM2_PER_MM2,
         "power_mw": found.limits.power_mw,

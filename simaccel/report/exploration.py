@@ -59,7 +59,6 @@ def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> T
 
 
 def _shown_figures(explored: ExploredDesigns) -> list[str]:
-    """Return the columns of the figures that people read."""
     known = {
         name
         for point in explored.rows

@@ -84,7 +84,6 @@ def accesses_table(mapped: NestResult) -> Table:
 
 
 def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
-    """Return bytes and energy by level and tensor."""
     counts, accelerator = mapped.totals.counts, mapped.target.accelerator
     accesses: dict[tuple[str, str], dict[str, Any]] = {}
     for (where, tensor), n in counts.moved.items():
@@ -123,7 +122,6 @@ def _spreads(mapped: NestResult) -> dict[str, list[tuple[str, int, int]]]:
 
 
 def _instances(mapped: NestResult) -> dict[str, int]:
-    """Count the instances of each fan-out that are used."""
     spreads = _spreads(mapped)
     found = {}
     for level in mapped.target.hierarchy.fanouts:

@@ -87,7 +87,10 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     places = result.pod.places
     for place in places:
         of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
-        yield of_place + _shares_text(busy_shares(result, place.start))
+        shares = busy_shares(result, place.start)
+        dram = f"dram {share_text(shares.pop('dram'))}"
+        parts = [f"{name} {short_share_text(share)}" for name, share in shares.items()]
+        yield f"{of_place}busy: {', '.join(parts)}, {dram}"
     if phase := phase_of(result.workload):
         figures = run_figures(result)
         what = "time per token" if phase == "decode" else "time to first token"
@@ -99,7 +102,6 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
 
 
 def _padded_lines(result: ExperimentResult) -> Iterator[str]:
-    """Return a line if chips that share experts don't divide them."""
     workload = result.workload
     if (ways := ways_of(workload.parameters.get("experts", ""))) > 1:
         routers = (one for one in workload.operators if one.name.endswith("router"))
@@ -137,7 +139,6 @@ def _blocks(numbering: Numbering, dimensions: int) -> Iterator[str]:
 
 
 def _copies_lines(result: ExperimentResult) -> Iterator[str]:
-    """Return a line for the caches of which several chips hold the same piece."""
     pod, copied = result.pod, dict[tuple[int, int], list[str]]()
     caches = {name for name, tensor in result.workload.tensors.items() if tensor.kind == "cache"}
     for name, (_, layout) in pod.layouts.items():
@@ -153,7 +154,6 @@ def _copies_lines(result: ExperimentResult) -> Iterator[str]:
 
 
 def _exchanges_text(result: ExperimentResult) -> str:
-    """Return which of the chips are run, and what they exchange."""
     pod, sent = result.pod, bytes_text(sent_bytes(result))
     times: Counter[str] = Counter()
     for exchange in pod.exchanges:
@@ -213,12 +213,6 @@ def busy_shares(result: ExperimentResult, chip: int = 0) -> dict[str, float]:
         if is_dram_channel(name) and core_of_name(name) // CHIP == chip
     )
     return shares | {"dram": dram / run.cycles}
-
-
-def _shares_text(shares: dict[str, float]) -> str:
-    dram = share_text(shares.pop("dram"))
-    parts = [f"{name} {short_share_text(share)}" for name, share in shares.items()]
-    return f"busy: {', '.join(parts)}, dram {dram}"
 
 
 def pod_json(result: ExperimentResult) -> dict[str, Any]:
@@ -290,7 +284,6 @@ def _noun(kind: str) -> str:
 
 
 def _kinds(result: ExperimentResult) -> set[str]:
-    """Return the kinds of a run's rows as measured rows name them."""
     workload = result.workload
     attention = _attention(workload)
     rows = [row.run.name for row in result.rows]

@@ -196,7 +196,7 @@ _OF_WAITS: Final = ("engine", "operator", "cause", "tile", "kind", "waits_for", 
 
 def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]:
     """Return the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
-    diagnosis = analysis.diagnosis
+    diagnosis, found = analysis.diagnosis, analysis.what_if
     parts = diagnosis.operators if operator is None else (diagnosis.part(operator),)
     return {
         "from": diagnosis.start,
@@ -206,15 +206,22 @@ def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]
         "operators": [part_json(analysis, part) for part in parts],
         "costliest": None if diagnosis.costliest is None else diagnosis.costliest.name,
         "proposal": None if analysis.proposal is None else asdict(analysis.proposal),
-        "what_if": None if analysis.what_if is None else _what_if_json(analysis.what_if),
+        "what_if": found
+        and {
+            "slots": FREE_SLOTS,
+            "cycles": found.base.cycles,
+            "operators": found.base.operators,
+            "freed": [
+                {
+                    "resources": run.resources,
+                    "cycles": run.cycles,
+                    "speedup": speedup(found, run, TOTAL),
+                    "operators": run.operators,
+                }
+                for run in found.freed
+            ],
+        },
     }
-
-
-def _what_if_json(what_if: WhatIfResult) -> dict[str, Any]:
-    freed = [asdict(run) | {"speedup": speedup(what_if, run, TOTAL)} for run in what_if.freed]
-    base = {"cycles": what_if.base.cycles, "operators": what_if.base.operators}
-    order = ("resources", "cycles", "speedup", "operators")
-    return {"slots": FREE_SLOTS, **base, "freed": [{n: run[n] for n in order} for run in freed]}
 
 
 _WORTH_A_LEAD: Final = 0.2
@@ -306,7 +313,6 @@ def _lead(
 
 
 def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
-    """Yield a sentence with the DRAM bytes and cycles of the proposed dataflow, if there is one."""
     one = analysis.proposal
     if one is not None:
         yield (
@@ -322,7 +328,6 @@ def _names_text(others: Sequence[OperatorDiagnosis]) -> list[str]:
 
 
 def _list_names(parts: Sequence[OperatorDiagnosis]) -> str:
-    """Name the first parts, and count the others."""
     rest = len(parts) - _MOST_NAMES
     first = ", ".join(part.name for part in parts[: _MOST_NAMES if rest > 1 else None])
     return f"{first} and {count_text(rest, 'other')}" if rest > 1 else first

@@ -104,7 +104,6 @@ def _change_text(cycles: int) -> str:
 
 
 def _by_cause(found: Difference) -> str:
-    """Return a sentence on the causes that changed most over all operators."""
     sums: Counter[str] = Counter()
     for share in found.shares:
         sums[share.cause] += share.difference
@@ -124,7 +123,6 @@ def _cause_text(cause: str, cycles: int) -> str:
 
 
 def _by_operator(found: Difference) -> str:
-    """Return a sentence on the operators with the largest differences."""
     named = [group for group in found.groups if group.difference * found.cycles > 0]
     named = [one for one in named if one.difference / found.cycles >= _NAMED][:_MOST_NAMED]
     if not named or len(found.groups) == 1:

@@ -82,7 +82,6 @@ def _bound(scene: VerdictFigures) -> str:
 
 
 def _idle_pes(scene: VerdictFigures) -> str:
-    """Return the reason why PEs of a busy array do not multiply."""
     part, array = scene.part, scene.accelerator.array if scene.accelerator else None
     if array is None or _spatial(scene):
         return "passes that leave PEs, vector units or lanes unused."
@@ -229,7 +228,6 @@ def _noc(scene: VerdictFigures) -> str:
 
 
 def _spatial(scene: VerdictFigures) -> bool:
-    """Return whether the array is spatial: its PEs have memories."""
     hardware = scene.accelerator
     return hardware is not None and isinstance(hardware.array, SpatialArraySpec)
 

@@ -278,7 +278,6 @@ def operator_points(
 
 
 def _estimates(given: WorkloadLike) -> Mapping[str, float]:
-    """Read the user's estimates of layers, if the workload is a file that may have them."""
     is_sheet = isinstance(given, str | Path) and str(given).lower().endswith(".csv")
     return load_estimates(str(given)) if is_sheet else {}
 

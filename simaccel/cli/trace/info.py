@@ -59,7 +59,6 @@ def _describe_trace(trace: TraceReader) -> dict[str, Any]:
 
 
 def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the figures as (name, text) rows of a table."""
     recipe = figures["reproduced_by"]
     rows = [
         ("version", figures["version"]),

@@ -159,5 +159,4 @@ def draw_shares(rows: Sequence[Row]) -> Figure:
 
 
 def _percent(each: Disagreement, names: Collection[str]) -> float:
-    """Return the shares of assumptions, in % of the machine's cycles."""
     return 100 * sum(one.amount for one in each.shares if share_name(one) in names) / each.machine

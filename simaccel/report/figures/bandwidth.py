@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from operator import mul
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text, steps
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS
@@ -121,19 +122,11 @@ def _draw_flow(axes: Axes, flow: ResourceRate, clock_hz: int) -> None:
         top = max(top, flow.limit)
     axes.set_ylim(0, _ROOM * top or 1)
     per_second = clock_hz / _GIGA
-    right = axes.secondary_yaxis("right", functions=(_times(per_second), _times(1 / per_second)))
+    there_and_back = partial(mul, per_second), partial(mul, 1 / per_second)
+    right = axes.secondary_yaxis("right", functions=there_and_back)
     for axis, scale in ((axes.yaxis, 1.0), (right.yaxis, per_second)):
-        axis.set_major_locator(_ticks(flow, scale))
+        axis.set_major_locator(MaxNLocator(_TICKS))
+        if flow.is_low and flow.limit is not None:  # room for 0 and the limit only
+            axis.set_major_locator(FixedLocator([0, flow.limit * scale]))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(f"{value:.4g}"))))
     heading(axes, flow.text)
-
-
-def _ticks(flow: ResourceRate, scale: float) -> Locator:
-    """Return the ticks of an axis; a low plot has room for 0 and the limit only."""
-    if flow.is_low and flow.limit is not None:
-        return FixedLocator([0, flow.limit * scale])
-    return MaxNLocator(_TICKS)
-
-
-def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda value: value * factor

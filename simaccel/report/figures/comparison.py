@@ -210,7 +210,6 @@ def _value(row: StudyRow, metric: Metric) -> float | None:
 
 
 def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
-    """Draw groups of bars by name, a bar for each dataflow."""
     groups = list(dict.fromkeys("" if row.lead is None else row.lead.text for row in rows))
     names = list(dict.fromkeys(map(series_of, rows)))
     width = _BARS / len(names)

@@ -88,7 +88,6 @@ def _draw_pairs(
 
 
 def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
-    """Draw all designs by their kind."""
     points = _drawable_points(explored)
     kinds = [[point for point in points if point.within is within] for within in (False, True)]
     on = [point for point in points if point.frontier]
@@ -172,7 +171,6 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the geometric mean."""
     if not values or min(values) <= 0:
         return math.nan
     return math.exp(sum(map(math.log, values)) / len(values))

@@ -98,7 +98,6 @@ class _Band:
 
 
 def _graph(workload: Workload) -> DiGraph[str]:
-    """Return which operators read what others make."""
     makers: dict[str, list[str]] = {}
     for operator in workload.operators:
         makers.setdefault(operator.output.tensor, []).append(operator.name)
@@ -144,7 +143,6 @@ def _draw_edges(
 
 
 def _outside_texts(workload: Workload, operator: Operator) -> list[str]:
-    """Write the tensors that no operator makes, but for weights."""
     made = {other.output.tensor for other in workload.operators}
     names = (read.tensor for read in operator.inputs if read.tensor not in made)
     kinds = {name: workload.tensors[name].kind for name in names}

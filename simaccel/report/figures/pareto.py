@@ -115,7 +115,6 @@ def _step_line(axes: Axes, rooms: list[int], values: list[float], label: str) ->
 
 
 def _mark_buffers(axes: Axes, report: BoundReport) -> None:
-    """Draw lines at the maximal effectual buffer and at the given one."""
     room = report.found.front.largest[0]
     label = f"maximal effectual buffer, {bytes_text(room)}"
     axes.axvline(room, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)

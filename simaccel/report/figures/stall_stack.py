@@ -70,9 +70,9 @@ def stall_stacks(
         allowed = suggest(engine, trace.engines)
         raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
     cycles = _sum_window(trace, engine, start, end)
-    stacks = [
-        StallStack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]
-    ]
+    known = dict.fromkeys(site.operator for site in trace.header.sites.values())
+    order = [*known, *sorted({*cycles} - {*known})]
+    stacks = [StallStack(name, cycles[name]) for name in order if cycles.get(name)]
     return stacks if len(stacks) == 1 else [*_reduce_stacks(stacks), _join_stacks(TOTAL, stacks)]
 
 
@@ -103,11 +103,6 @@ def _engine_causes(engines: Mapping[str, Counter[str]], engine: str) -> Counter[
     for cause, n in sfu.items():
         found[SFU if cause == "busy" else cause] += n
     return found
-
-
-def _program_order(trace: TraceReader, names: Mapping[str, object]) -> list[str]:
-    known = dict.fromkeys(site.operator for site in trace.header.sites.values())
-    return [name for name in [*known, *sorted({*names} - {*known})] if name in names]
 
 
 def _reduce_stacks(stacks: Sequence[StallStack]) -> list[StallStack]:

@@ -259,7 +259,6 @@ def draw_slopes(
 
 
 def _memory_on_chip(row: StudyRow) -> int | None:
-    """Return the memory on chip of a run, of its PEs too."""
     found: dict[str, Any] = {} if row.result is None else row.result["dram_bound"]
     return found.get("on_chip_bytes")
 

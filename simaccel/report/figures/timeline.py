@@ -109,19 +109,16 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     if (window.start, window.end) != (0, trace.cycles):
         run = BinnedTimeline(trace.utilisation(bins=BINS))
     seen = [cause for cause, share in drawn.shares().items() if share >= _LEAST_EXPLAINED]
+    period = ""
+    if window.times:
+        length, times = cycles_text(window.period_cycles), cycles_text(window.times)
+        period = f"; dashed: a period of {length} cycles, {times}\N{NO-BREAK SPACE}times"
     return Panel(
-        f"Engines{means}, {part_text(trace, window.start, window.end)}{_period_text(window)}",
+        f"Engines{means}, {part_text(trace, window.start, window.end)}{period}",
         _FRAME_INCHES + _LANE_INCHES * len(trace.engines) + (_STRIP_INCHES if run else 0.0),
         cause_keys(seen),
         lambda figure: _draw(figure, drawn, window, run),
     )
-
-
-def _period_text(window: CycleWindow) -> str:
-    if not window.times:
-        return ""
-    period, times = cycles_text(window.period_cycles), cycles_text(window.times)
-    return f"; dashed: a period of {period} cycles, {times}\N{NO-BREAK SPACE}times"
 
 
 def _draw(

@@ -185,7 +185,6 @@ def _places(segments: Sequence[RepeatedSegment], earliest: int) -> Iterator[_Pla
 
 
 def _with_fill(trace: TraceReader, place: _PlacedSegment) -> CycleWindow:
-    """Return one period of a segment with the fill before it."""
     segment = place.segment
     begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)
     return CycleWindow(begin, end, segment.period_cycles, segment.repeats + 1)
@@ -213,7 +212,6 @@ def _is_readable(trace: TraceReader, start: int, end: int) -> bool:
 
 
 def _readable(trace: TraceReader, start: int, end: int) -> CycleWindow:
-    """Cut a window off after what is readable."""
     unreadable = bisect_left(
         range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
     )

@@ -116,7 +116,6 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
 
 
 def _energy(by_level: object) -> str | None:
-    """Write the energy and the share of each level, if the trace has figures of them."""
     energies = list(by_level.values()) if isinstance(by_level, dict) else []
     if not all(isinstance(n, int | float) and 0 <= n <= _MOST_PICOJOULES for n in energies):
         return None

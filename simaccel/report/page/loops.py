@@ -213,8 +213,9 @@ def _lines(program: Program) -> Iterator[_NodeLine]:
         for node in body:
             text, first = next(lines), seen
             if isinstance(node, ProgramLoop | Operator):
-                around = (*trips, _trips(node))
-                kind = "loop" if isinstance(node, ProgramLoop) else "operator"
+                kind, around = "operator", (*trips, 1)
+                if isinstance(node, ProgramLoop):  # cores have an iteration each
+                    kind, around = "loop", (*trips, node.trips if node.core is None else 1)
                 inner, seen = visit(node.body, depth + 1, around, seen)
                 numbered += [_NodeLine(text, kind, depth, around, range(first, seen)), *inner]
             else:
@@ -226,11 +227,6 @@ def _lines(program: Program) -> Iterator[_NodeLine]:
     yield from visit(program.body, 0, (), 0)[0]
 
 
-def _trips(node: ProgramLoop | Operator) -> int:
-    """Return the iterations that an engine goes through; cores have one each of theirs."""
-    return node.trips if isinstance(node, ProgramLoop) and node.core is None else 1
-
-
 def _place(
     line: _NodeLine,
     sites: Sequence[int],
@@ -238,7 +234,6 @@ def _place(
     works: Mapping[str, Work],
     complete: bool,  # noqa: FBT001 - called in one place
 ) -> TreeLine:
-    """Measure a line; ``own`` are the sites in the cycles of an operator."""
     counts = {
         lane: (work.cycles, work.busy) if own is None else (work.within, work.busy_within)
         for lane, work in works.items()
