@@ -10,12 +10,11 @@ import click
 from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import accelerator_paths, read_accelerator
-from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import OutputFiles, show, show_json
-from simaccel.cli.settings import NamedValues, option
+from simaccel.cli.settings import NamedValues, fault, option
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import Fault, InputError
+from simaccel.errors import InputError
 
 if TYPE_CHECKING:
     from simaccel.papers.orojenesis.halo import Halo
@@ -128,5 +127,5 @@ def _mapping_of(report: BoundReport) -> str:
     mapping = report.found.mapping(chosen)
     if mapping is None:
         allowed = "a buffer that all tensors use: tensors that bypass it have no mapping"
-        raise InputError([Fault("command line", "--buffer", report.room, allowed)])
+        raise InputError([fault("--buffer", report.room, allowed)])
     return mapping_text(mapping)

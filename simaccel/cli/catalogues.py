@@ -11,7 +11,6 @@ import click
 
 from simaccel.cli.choices import PATTERNS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import (
     force_option,
     json_option,
@@ -20,9 +19,9 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.settings import NamedValues, option
+from simaccel.cli.settings import NamedValues, fault, option
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import Fault, SimaccelError
+from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.files.targets import STDOUT, writing_text
 from simaccel.report.units import count_text, cycles_text
 

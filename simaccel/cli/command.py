@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import click
 
-from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.rules import require_rules
 from simaccel.cli.settings import (
     LISTED_ONLY,
     SettingOption,
     as_click_arguments,
+    fault,
     list_or_range,
     sections,
     settings_by_topic,
     spell_settings,
 )
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, require_none
 
 
 class Commands(click.Group):

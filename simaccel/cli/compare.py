@@ -14,7 +14,6 @@ import click
 from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import gather
 from simaccel.cli.options import (
     JOBS_HELP,
     Jobs,
@@ -30,7 +29,7 @@ from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, NamedValues, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import SimaccelError, WorkerDiedError, gather
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
 from simaccel.cli.exploration_inputs import WantedSpace, load_of, read_load
-from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import OutputFiles, show, show_json
-from simaccel.errors import InputError, suggest
+from simaccel.cli.settings import fault
+from simaccel.errors import InputError, gather, require_none, suggest
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator

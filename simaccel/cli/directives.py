@@ -12,10 +12,10 @@ import click
 
 from simaccel.cli.choices import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.settings import option
+from simaccel.cli.settings import fault, option
+from simaccel.errors import gather, require_none
 from simaccel.report.units import count_text
 
 if TYPE_CHECKING:

@@ -10,10 +10,17 @@ from importlib import resources
 from typing import TYPE_CHECKING, TypeVar
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
-from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.errors import InputError, SimaccelError, WorkerDiedError, suggest
+from simaccel.cli.settings import fault
+from simaccel.errors import (
+    InputError,
+    SimaccelError,
+    WorkerDiedError,
+    gather,
+    require_none,
+    suggest,
+)
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions

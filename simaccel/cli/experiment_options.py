@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
-from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import SearchOptions
+from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, DEPLOYED, SEARCHING
-from simaccel.errors import InputError, suggest
+from simaccel.errors import InputError, require_none, suggest
 from simaccel.plugins import plugins
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.cli.choices import DIRECTIVES, STRATEGIES
 from simaccel.cli.experiment_options import accelerator_paths, dataflow_names, read_accelerator
-from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.search_options import SearchOptions
-from simaccel.cli.settings import take_fields
+from simaccel.cli.settings import fault, take_fields
 from simaccel.cli.several_runs import SeveralRuns
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import InputError, suggest
+from simaccel.errors import InputError, gather, require_none, suggest
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator

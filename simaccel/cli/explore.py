@@ -12,7 +12,6 @@ import click
 from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES
 from simaccel.cli.command import Command
 from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace
-from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import (
     JOBS_HELP,
     Jobs,
@@ -28,9 +27,9 @@ from simaccel.cli.options import (
 from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
-from simaccel.cli.settings import OF_RUNS, NamedValues, RowCount, option
+from simaccel.cli.settings import OF_RUNS, NamedValues, RowCount, fault, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
-from simaccel.errors import InputError, WorkerDiedError
+from simaccel.errors import InputError, WorkerDiedError, gather, require_none
 
 if TYPE_CHECKING:
     from simaccel.study.explore import ExplorationObjective, ExploredDesigns

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import fault, gather, require_none
-from simaccel.errors import InputError, suggest
+from simaccel.cli.settings import fault
+from simaccel.errors import InputError, gather, require_none, suggest
 from simaccel.numbers import is_logarithmic
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
 from simaccel.study.space import with_mapping

@@ -13,20 +13,20 @@ import click
 
 from simaccel.cli.choices import BATCH, CAUSAL_BLOCKS, DIRECTIVES, PHASES, SCOPE, SCOPES, SEQ_LEN
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
-from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import SEARCH_OPTIONS, SearchOptions
 from simaccel.cli.settings import (
     OF_RUNS,
     OF_SEARCH,
     OF_WORKLOAD,
     FormatOption,
+    fault,
     option,
     take_fields,
     unknown_setting,
 )
 from simaccel.cli.workload_options import WorkloadOptions, number
 from simaccel.dataflows import DATAFLOWS
-from simaccel.errors import with_digits
+from simaccel.errors import require_none, with_digits
 from simaccel.numbers import BITS, SUMS
 
 if TYPE_CHECKING:

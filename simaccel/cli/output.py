@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import click
 
-from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.progress import clear_for_output
-from simaccel.errors import SimaccelError
+from simaccel.cli.settings import fault
+from simaccel.errors import SimaccelError, gather, require_none
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing, writing_text
 from simaccel.numbers import plain
 
@@ -152,11 +152,12 @@ class OutputFiles:
         """Refuse files that can't be written."""
         if not self.paths:
             return
-        printed: dict[str, object] = {}
+        printed: list[str] = []
         for option, path in reversed(self.paths.items()):
-            if not self._is_figure(option) and option not in _BINARY:
-                require_stdout_free(path, option, others=printed)
-                printed[f"{option} -"] = path == STDOUT
+            if path == STDOUT and not self._is_figure(option) and option not in _BINARY:
+                allowed = f"a file for {option}: both go to standard output"
+                require_none(fault(name, f"with {option} -", allowed) for name in printed)
+                printed.append(f"{option} -")
         gather(
             *(partial(self._require, option, path) for option, path in self.paths.items()),
             lambda: require_distinct(self.paths.items()),

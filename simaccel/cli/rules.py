@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES, FUSIONS, UNFUSED
-from simaccel.cli.faults import fault, require_none
-from simaccel.errors import Fault
+from simaccel.cli.settings import fault
+from simaccel.errors import Fault, require_none
 
 
 class OptionRule(NamedTuple):

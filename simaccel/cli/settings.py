@@ -60,6 +60,11 @@ _NEAR: Final = 0.75
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
+def fault(option: str, value: object, allowed: str) -> Fault:
+    """Return the fault of an option."""
+    return Fault(SOURCE, option, value, allowed)
+
+
 class NamedValues(click.Choice[str]):
     """An option type for one of several names, which suggests the nearest name."""
 
@@ -238,18 +243,18 @@ def _setting_arguments(
     param = settings.get(long_name)
     if param is None:
         if f"--{long_name}" in known and not _is_section(name.strip()):
-            raise InputError([Fault(SOURCE, "--set", text, f"--{long_name} {value}".strip())])
+            raise InputError([fault("--set", text, f"--{long_name} {value}".strip())])
         if name in _SHAPE_SIZES and "--shape" in known:
-            raise InputError([Fault(SOURCE, "--set", text, f"one more size: --shape ...,{text}")])
+            raise InputError([fault("--set", text, f"one more size: --shape ...,{text}")])
         near = get_close_matches(long_name, settings, n=1, cutoff=_NEAR)
         if near and "." not in name and not _is_section(name.strip()):
-            raise InputError([Fault(SOURCE, "--set", text, f"{MEANT} '{near[0]}={value}'?")])
+            raise InputError([fault("--set", text, f"{MEANT} '{near[0]}={value}'?")])
         return ["--set", text]
     if not param.is_flag:
         return [f"--{param.long_name}={value}"] if equals else ["--set", text]
     word = value.strip().lower() if equals else _YES[0]
     if word not in (*_YES, *_NO):
-        raise InputError([Fault(SOURCE, param.spelling, value, "yes or no")])
+        raise InputError([fault(param.spelling, value, "yes or no")])
     if word in _YES:
         return [f"--{param.long_name}"]
     return [*param.secondary_opts]
@@ -272,7 +277,7 @@ def _format_arguments(names: Sequence[str], known: Iterable[str]) -> Sequence[st
     allowed = allowed if names[0].strip() else "a value that is not empty"
     if len(names) > 1 or names[0] not in formats:
         value = names[0] if len(names) == 1 else f"{len(names)} values"
-        raise InputError([Fault(SOURCE, "--format", value, allowed)])
+        raise InputError([fault("--format", value, allowed)])
     return _FORMATS[names[0]]
 
 
@@ -285,9 +290,7 @@ def _formats(known: Iterable[str]) -> list[str]:
 def unknown_setting(params: Sequence[click.Parameter], text: str) -> Fault:
     """Return the fault of a ``--set`` that a command without accelerator doesn't know."""
     names = [param.long_name for param in params if isinstance(param, SettingOption)]
-    return Fault(
-        SOURCE, "--set", text, f"NAME=VALUE; {suggest(text.partition('=')[0].strip(), names)}"
-    )
+    return fault("--set", text, f"NAME=VALUE; {suggest(text.partition('=')[0].strip(), names)}")
 
 
 def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[click.Option]]]:

@@ -11,7 +11,6 @@ import click
 
 from simaccel.cli.choices import LENGTHS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import gather
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -24,6 +23,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import DEGREES
 from simaccel.cli.settings import OF_CHIPS, MovedOption, option, take_fields
+from simaccel.errors import gather
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions

@@ -10,9 +10,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.settings import list_or_range
-from simaccel.errors import LONGEST_CHOICE, Fault, InputError, shorten, suggest
+from simaccel.cli.settings import fault, list_or_range
+from simaccel.errors import (
+    LONGEST_CHOICE,
+    Fault,
+    InputError,
+    gather,
+    require_none,
+    shorten,
+    suggest,
+)
 from simaccel.hardware import Accelerator
 from simaccel.numbers import is_logarithmic
 from simaccel.study.parameters import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.choices import EXPERTS_AXIS, GROUPED
-from simaccel.cli.faults import fault
+from simaccel.cli.settings import fault
 from simaccel.errors import Fault, InputError, suggest
 
 if TYPE_CHECKING:

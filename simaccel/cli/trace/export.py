@@ -10,10 +10,9 @@ import click
 
 from simaccel.cli.choices import TRACE_FORMATS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.settings import option
+from simaccel.cli.settings import fault, option
 from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text

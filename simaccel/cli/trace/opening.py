@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import number
-from simaccel.errors import Fault
+from simaccel.errors import Fault, require_none
 from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
