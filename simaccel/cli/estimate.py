@@ -99,12 +99,7 @@ def map_workload(
     from simaccel.mapping.text import tree_text
 
     text = mapping_text if output == STDOUT else tree_text
-    wanted = MapOptions(
-        files=files,
-        report=report,
-        as_json=as_json,
-        text=text,
-    )
+    wanted = MapOptions(files=files, report=report, as_json=as_json, text=text)
     if nests is not None:
         map_nests(experiment, nests, jobs, wanted)
     elif read is not None and dry_run:

@@ -121,21 +121,21 @@ def _show(
         show(title, *([exhibit_table(rows)] if rows else []), *lines, *written)
 
 
-def _try(find: Callable[[Point], Found], point: Point) -> Found | tuple[str, int]:
-    """Find something of a point; what the user can cause is its reason and exit code."""
+def _try(find: Callable[[Point], Found], point: Point) -> tuple[Found | None, str, int]:
+    """Find something of a point, or return why there is nothing, and the exit code."""
     try:
-        return find(point)
+        return find(point), "", 0
     except SimaccelError as error:
-        return str(error), error.exit_code
+        return None, str(error), error.exit_code
 
 
 def _find_all(
     find: Callable[[Point], Found], points: Sequence[Point], jobs: Jobs, label: str
-) -> list[Found | tuple[str, int]]:
+) -> list[tuple[Found | None, str, int]]:
     from simaccel.study.parallel import run_with
     from simaccel.study.points import LOST
 
-    lost = LOST, WorkerDiedError.exit_code
+    lost = None, LOST, WorkerDiedError.exit_code
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar(label) as bar:
         return run_with(team, partial(_try, find), points, bar.show, lost=lambda _: lost)
 
@@ -168,10 +168,8 @@ def show_bandwidths(
     ]
     outcomes = _find_all(partial(bandwidth_figures, wanted), points, jobs, "finding bandwidths")
     needed = [
-        replace(point.row, problem=outcome[0], exit_code=outcome[1])
-        if isinstance(outcome, tuple)
-        else replace(point.row, figures=outcome)
-        for point, outcome in zip(points, outcomes, strict=True)
+        replace(point.row, figures=figures, problem=problem, exit_code=code)
+        for point, (figures, problem, code) in zip(points, outcomes, strict=True)
     ]
     rows = bandwidth_rows(needed)
     lines = [f"{need.dataflow}: {need.problem}" for need in needed if need.problem]
@@ -224,6 +222,7 @@ def compare_fronts(
         lambda: experiment.names(several=True),
         files.require,
     )
+    from simaccel.pareto import Front
     from simaccel.report import figures as drawings
     from simaccel.report import pareto
     from simaccel.report.titles import experiment_title
@@ -239,10 +238,8 @@ def compare_fronts(
     points = [replace(base, dataflow=name) for name in names]
     outcomes = _find_all(partial(_find_front, front), points, jobs, "finding fronts")
     rows = [
-        pareto.FrontRow(name, problem=outcome[0], exit_code=outcome[1])
-        if isinstance(outcome, tuple)
-        else pareto.FrontRow(name, outcome)
-        for name, outcome in zip(names, outcomes, strict=True)
+        pareto.FrontRow(name, found or Front(), problem, code)
+        for name, (found, problem, code) in zip(names, outcomes, strict=True)
     ]
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto.pareto_csv, rows))

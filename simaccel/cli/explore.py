@@ -234,7 +234,14 @@ def explore_command(
         drawn = space.designs(designs)
         exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=bar.show)
     outputs.show(exploration, space, as_json=as_json)
-    ctx.exit(_exit_code(exploration))
+    if any(row.lost for row in exploration.rows):
+        ctx.exit(WorkerDiedError.exit_code)
+    ran = any(row.figures is not None for row in exploration.rows)
+    ctx.exit(0 if ran else InputError.exit_code)
+
+
+_FEW: Final = 16
+"""Designs whose forecast stands for all."""
 
 
 def _processes(space: DesignSpace, designs: Sequence[int]) -> int:
@@ -244,17 +251,6 @@ def _processes(space: DesignSpace, designs: Sequence[int]) -> int:
     few = designs[:: -(-len(designs) // _FEW)]
     runs = [run for made in space.designs(few) if not made.problem for run in made.runs]
     return processes_of(runs, len(designs) / len(few))
-
-
-_FEW: Final = 16
-"""Designs whose forecast stands for all."""
-
-
-def _exit_code(found: ExploredDesigns) -> int:
-    """Return 0 if a design has figures and no process died."""
-    if any(row.lost for row in found.rows):
-        return WorkerDiedError.exit_code
-    return 0 if any(row.figures is not None for row in found.rows) else InputError.exit_code
 
 
 def show_cost(

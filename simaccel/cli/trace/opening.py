@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,14 +32,11 @@ def require_files(*files: str) -> None:
 
 @contextmanager
 def checked_trace(
-    file: str,
-    require: Callable[[TraceReader], None] | None = None,
-    *,
-    accounts: bool = False,
+    file: str, *, for_page: bool = False, accounts: bool = False
 ) -> Iterator[TraceReader]:
     """Open a trace and check that its rows add up to the counts of the run.
 
-    ``require`` refuses a trace by its counts, before it is read. ``accounts`` as for ``check``.
+    ``for_page``: refuse one too large for a page, before it is read. ``accounts``: of ``check``.
 
     Raises:
         TraceError: they don't, or it is no trace.
@@ -49,8 +46,10 @@ def checked_trace(
     from simaccel.trace import TraceReader
 
     with TraceReader.open(Path(file)) as trace:
-        if require is not None:
-            require(trace)
+        if for_page:
+            from simaccel.report.page import require_small
+
+            require_small(trace)
         trace.check(accounts=accounts)
         yield trace
 

@@ -17,7 +17,7 @@ from simaccel.report.figures import KINDS
 from simaccel.report.units import bytes_text, cycles_text
 
 if TYPE_CHECKING:
-    from simaccel.trace import TraceReader
+    pass
 
 
 @click.command(cls=Command)
@@ -88,16 +88,10 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     The page begins with the summary that `simaccel trace stalls` prints.
     """
     require_target(output, force=force, inputs=(file,), text=True)
-    with checked_trace(file, _require_small) as opened:
+    with checked_trace(file, for_page=True) as opened:
         from simaccel.report.page import write_page
 
         said = verdict_lines(opened, what_if=what_if) if opened.cycles else []
         n_bytes = write_page(opened, output, force=force, said=said)
     if output != STDOUT:
         show(f"page: {output} ({bytes_text(n_bytes)})")
-
-
-def _require_small(trace: TraceReader) -> None:
-    from simaccel.report.page import require_small
-
-    require_small(trace)
