@@ -48,6 +48,7 @@ def list_hw(as_json: bool) -> None:
     from simaccel.hardware.presets import list_accelerators
     from simaccel.importers.accelerators import load_accelerator
     from simaccel.report.catalogues import accelerators_table
+    from simaccel.report.tables import pick
 
     accelerators: list[Accelerator] = []
     broken: dict[str, str] = {}
@@ -59,13 +60,9 @@ def list_hw(as_json: bool) -> None:
     accelerators.sort(key=lambda accelerator: (accelerator.stands_for, accelerator.name))
     if as_json:
         listed = [
-            {
-                "name": accelerator.name,
-                "stands_for": accelerator.stands_for,
-                "description": accelerator.description,
-                "peak_macs_per_second": peak_macs_per_second(accelerator),
-                "chips": accelerator.pod.count,
-            }
+            pick(accelerator, "name", "stands_for", "description")
+            | {"peak_macs_per_second": peak_macs_per_second(accelerator)}
+            | {"chips": accelerator.pod.count}
             for accelerator in accelerators
         ]
         show_json([*listed, *({"name": n, "problem": why} for n, why in broken.items())])
@@ -188,6 +185,7 @@ def show_workload(
         require_figure_target(plot, force=force, inputs=inputs)
     workload = options.read_anyway()
     from simaccel.report.catalogues import import_lines, import_table, workload_table
+    from simaccel.report.tables import pick
     from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 
@@ -196,16 +194,11 @@ def show_workload(
     imported = options.import_file() if options.is_onnx() else None
     rows = describe(workload)
     if as_json:
-        operators = [vars(row) for row in rows]
-        named = {
-            "name": workload.name,
-            "fingerprint": workload.fingerprint,
-            "repeat": workload.repeat,
-        }
-        kept = "nodes" if imported else "entries"
-        entries = [vars(row) for row in workload.account.entries]
-        nodes = {kept: entries} if entries else {}
-        show_json({**named, "macs": workload.macs, "operators": operators, **nodes})
+        document = pick(workload, "name", "fingerprint", "repeat", "macs")
+        document["operators"] = [vars(row) for row in rows]
+        if entries := [vars(row) for row in workload.account.entries]:
+            document["nodes" if imported else "entries"] = entries
+        show_json(document)
         return
     notes = (
         (import_table(imported), *import_lines(imported)) if imported else workload.account.lines()

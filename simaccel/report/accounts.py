@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.hardware.area.parts import edp_js
-from simaccel.report.tables import Column, Table, tabulate
+from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
@@ -71,14 +71,11 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
         "pruned": {
             rule.replace(" ", "_"): account.pruned[rule] for rule in RULES if rule in account.pruned
         },
-        "near": account.near,
-        "ran": account.ran,
+        **pick(account, "near", "ran"),
         "best": None if account.left_out else scale * account.value,
         "runner_up": None if account.runner_up is None else scale * account.runner_up,
         "none_below": scale * account.none_below or None,
-        "gap": account.gap,
-        "ended": account.ended,
-        "how_good": account.gap_text,
+        **pick(account, "gap", "ended", how_good="gap_text"),
         "convergence": convergence_json(account.curve, scale),
     }
 

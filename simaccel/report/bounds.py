@@ -11,7 +11,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
-from simaccel.report.tables import Column, Row, Table, tabulate
+from simaccel.report.tables import Column, Row, Table, pick, tabulate
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.run.memories import least_memory_cycles
 
@@ -121,11 +121,9 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
     """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
     bound, (room, moved), rows = report.found, report.found.front.largest, bound_rows(report)
     document: dict[str, Any] = {
-        "workload": bound.workload.name,
-        "fingerprint": bound.workload.fingerprint,
+        **pick(bound.workload, workload="name", fingerprint="fingerprint"),
         "mapspace": {**vars(report.mapspace), "fuse": report.fuse},
-        "mappings": bound.mappings,
-        "all_sizes": bound.all_sizes,
+        **pick(bound, "mappings", "all_sizes"),
         "macs": bound.workload.macs,
         "operations": bound.operations,
         "compulsory_bytes": report.compulsory_bytes,
@@ -152,9 +150,7 @@ def _chosen_json(report: BoundReport) -> dict[str, Any]:
     mapping = report.found.mapping(chosen)
     return {
         **buffer,
-        "buffer_bytes": chosen.buffer_bytes,
-        "dram_bytes": chosen.dram_bytes,
-        "machine_dram_bytes": chosen.moved_bytes,
+        **pick(chosen, "buffer_bytes", "dram_bytes", machine_dram_bytes="moved_bytes"),
         "gap": chosen.dram_bytes / report.compulsory_bytes,
         "segments": [list(segment.operators) for segment, _ in chosen.parts],
         "mapping": None if mapping is None else mapping_document(mapping),

@@ -13,7 +13,7 @@ from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.load import peak_macs_per_second
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
-from simaccel.report.tables import Column, Table, tabulate, texts
+from simaccel.report.tables import Column, Table, pick, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.workload import Einsum, Model, Network, OperatorRow, Transformer, Workload, network
 
@@ -57,11 +57,8 @@ def models_table(models: Iterable[Model]) -> Table:
 
 def transformer_figures(one: Transformer) -> dict[str, int]:
     """Return the parameters, those active per token, and the cache bytes per token (2 B each)."""
-    return {
-        "parameters": one.parameters,
-        "active_parameters": one.active_parameters,
-        "cache_bytes_per_token": 0 if one.is_vision else one.cache_elements * 2,
-    }
+    cache = 0 if one.is_vision else one.cache_elements * 2
+    return pick(one, "parameters", "active_parameters") | {"cache_bytes_per_token": cache}
 
 
 def transformers_table(transformers: Iterable[Transformer]) -> Table:

@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.papers.maestro.analysis.analysis import Effects, LayerAnalysis
 from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
-from simaccel.report.tables import Column, Row, Table, tabulate, texts
+from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
 from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
 from simaccel.study.directed import BestDesign, DirectedDesigns
 
@@ -34,14 +34,8 @@ def directives_json(
     for at, layer_analysis in enumerate(analysed):
         row = _inputs(layer_analysis, network) | layer_analysis.figures()
         row["levels"] = [
-            {
-                "units": level.units,
-                "invocations": level.invocations,
-                "cycles": level.cycles,
-                "limited_by": level.cause,
-                "peak_noc_bw_req": level.peak_bandwidth,
-                "avg_noc_bw_req": level.mean_bandwidth,
-            }
+            pick(level, "units", "invocations", "cycles", limited_by="cause")
+            | pick(level, peak_noc_bw_req="peak_bandwidth", avg_noc_bw_req="mean_bandwidth")
             for level in limits[at]
         ]
         row |= {f"{role}_reuse_factor": reuse(layer_analysis, role) for role in _ROLES}
@@ -304,13 +298,9 @@ def designs_json(explored: DirectedDesigns) -> dict[str, Any]:
         "designs": explored.designs.count,
         "valid": int(explored.designs.is_valid.sum()),
         "best": [
-            {
-                "objective": best.objective,
-                "rank": best.rank,
-                **{column: getattr(best.design, name) for name, column in _OF_DESIGNS.items()},
-                "machine_cycles": best.machine_cycles,
-                "problem": best.problem or None,
-            }
+            pick(best, "objective", "rank")
+            | {column: getattr(best.design, name) for name, column in _OF_DESIGNS.items()}
+            | {"machine_cycles": best.machine_cycles, "problem": best.problem or None}
             for best in explored.best
         ],
     }

@@ -14,7 +14,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.tables import Column, Row, Table, tabulate
+from simaccel.report.tables import Column, Row, Table, pick, tabulate
 from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text
 from simaccel.run.limits import OF_UNIT, operators_of
 from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
@@ -170,13 +170,9 @@ def _share_text(one: OwnEstimate, cycles: int) -> str:
 def own_estimate_json(outcome: Sequence[OwnEstimate]) -> dict[str, Any]:
     """Return the estimates with their terms as JSON; empty without any."""
     estimates = [
-        {
-            "name": item.name,
-            "estimate_cycles": item.estimate_cycles,
-            "cycles": item.cycles,
-            "terms": [vars(term) for term in item.terms],
-            "unexplained_cycles": item.unexplained_cycles,
-        }
+        pick(item, "name", "estimate_cycles", "cycles")
+        | {"terms": [vars(term) for term in item.terms]}
+        | pick(item, "unexplained_cycles")
         for item in outcome
     ]
     return {"estimates": estimates} if estimates else {}

@@ -12,7 +12,7 @@ from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.figures.analyses import draw_analyses, draw_shares, share_name, shared_groups
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
-from simaccel.report.tables import Column, Row, Table, page_html, table_html, tabulate, texts
+from simaccel.report.tables import Column, Row, Table, page_html, pick, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
 from simaccel.units import cause_text
@@ -309,7 +309,7 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
 def _disagreement_json(group: GroupExplanation, each: Disagreement) -> dict[str, Any]:
     shares = {share_name(share): share.amount for share in each.shares}
     return {
-        **{name: getattr(each, name) for name in ("analysis", "what", "unit", "machine", "other")},
+        **pick(each, "analysis", "what", "unit", "machine", "other"),
         "assumption": assumption_text(group, each),
         "shares": shares,
         "relative": each.relative,

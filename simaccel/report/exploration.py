@@ -14,7 +14,7 @@ from typing import Any, Final
 from simaccel.report.comparison import fits_text, shows_fits
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
-from simaccel.report.tables import Column, Table, page_html, study_columns, tabulate
+from simaccel.report.tables import Column, Table, page_html, pick, study_columns, tabulate
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
@@ -179,7 +179,7 @@ def rows(explored: ExploredDesigns) -> list[dict[str, Any]]:
             **dict.fromkeys(columns(explored)),
             **{_axis_column(setting.axis): setting.value for setting in row.settings},
             **(row.figures or {}),
-            **{name: getattr(row, name) for name in ("fits", "within", "frontier", "best")},
+            **pick(row, "fits", "within", "frontier", "best"),
             "limit": row.limit or None,
             "problem": row.problem or None,
         }

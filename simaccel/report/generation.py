@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from simaccel.report.pods import busy_shares
-from simaccel.report.tables import Column, Table, tabulate
+from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -88,7 +88,8 @@ def generation_json(generation: Generation) -> dict[str, Any]:
     return {
         "workload": generation.workload.name,
         "accelerator": generation.accelerator.name,
-        **{name: getattr(generation, name) for name in _OF_GENERATIONS},
+        **pick(generation, "dataflow", "batch", "prompt", "tokens"),
+        **pick(generation, "first_token_seconds", "token_seconds", "tokens_per_second"),
         "tokens_per_second_with_prefill": generation.all_tokens_per_second,
         "token_energy_pj": generation.token_energy_pj,
         "prefill": vars(generation.prefill),
@@ -97,12 +98,6 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "spread": generation.spread,
         **({} if plan is None else {"stages": plan.depth, "micro_batches": plan.micro_batches}),
     }
-
-
-_OF_GENERATIONS: Final = (
-    *("dataflow", "batch", "prompt", "tokens"),
-    *("first_token_seconds", "token_seconds", "tokens_per_second"),
-)
 
 
 def classes_line(result: ExperimentResult) -> str:
@@ -180,9 +175,9 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
     return {
         "phase": run.plan.phase,
         "chips": run.accelerator.pod.count,
-        "batch": run.plan.batch,
-        "micro_batches": run.plan.micro_batches,
-        **{name: getattr(run, name) for name in _OF_PIPELINES},
+        **pick(run.plan, "batch", "micro_batches"),
+        **pick(run, "cycles", "seconds", "bubbles", "tokens_per_second"),
+        **pick(run, "energy_pj", "token_energy_pj"),
         "message": {
             "bytes": run.plan.message_bytes,
             "cycles": max((message.cycles for message in run.plan.messages), default=0),
@@ -195,14 +190,9 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
     }
 
 
-_OF_PIPELINES: Final = (
-    *("cycles", "seconds", "bubbles", "tokens_per_second", "energy_pj", "token_energy_pj"),
-)
-
-
 def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:
     return {
-        **{name: getattr(stage, name) for name in ("name", "count", "layers", "cycles")},
+        **pick(stage, "name", "count", "layers", "cycles"),
         "busy": busy_shares(stage.result),
         "resident_bytes": resident_bytes(
             (each.by_part for each in stage.result.memories), run.plan.micro_batches

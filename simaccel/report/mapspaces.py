@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.tables import Column, Row, Table, tabulate, texts
+from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
 from simaccel.report.units import bytes_text, energy_text, share_text, space_text
 from simaccel.search.mapspace.nests import NestResult
 
@@ -187,23 +187,14 @@ def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
     return {
         "operator": mapped.target.einsum.name,
         "mapspace": mapped.target.strategy,
-        "cycles": mapped.cycles,
-        "steps": mapped.steps,
+        **pick(mapped, "cycles", "steps"),
         "bound_by": list(mapped.bounds),
-        "macs": mapped.macs,
-        "ineffectual_macs": mapped.ineffectual,
-        "utilisation": mapped.utilisation,
-        "energy_pj": mapped.energy_pj,
-        "edp_js": mapped.edp_js,
-        "mapspace_size": search.size,
-        "mappings_tried": search.tried,
-        "mappings_valid": search.valid,
+        **pick(mapped, "macs", ineffectual_macs="ineffectual"),
+        **pick(mapped, "utilisation", "energy_pj", "edp_js"),
+        **pick(search, mapspace_size="size", mappings_tried="tried", mappings_valid="valid"),
         "search_ended_by": search.ended,
         "convergence": convergence_json(search.curve, scale),
         "accesses": _accesses(mapped),
         "instances": _instances(mapped),
-        "mapping": {
-            "padded": dict(mapped.group.padded),
-            "tree": tree_lines(mapped.group.tree),
-        },
+        "mapping": {"padded": dict(mapped.group.padded), "tree": tree_lines(mapped.group.tree)},
     }

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simaccel.pareto import Front, pick_evenly
-from simaccel.report.tables import Table, csv_text, study_columns, tabulate, texts
+from simaccel.report.tables import Table, csv_text, pick, study_columns, tabulate, texts
 from simaccel.study.pareto import FrontPoint
 from simaccel.study.points import Figures
 
@@ -81,7 +81,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
             fronts.append({**start, "problem": row.problem, "exit_code": row.exit_code})
             continue
         points = [{**point.figures, "mapping": point.mapping} for point in row.front.points]
-        how = {name: getattr(row.front, name) for name in ("seen", "points_in_all", "proved")}
+        how = pick(row.front, "seen", "points_in_all", "proved")
         fronts.append({**start, **how, "points": points})
     return {"x": x, "y": y, "fronts": fronts}
 

@@ -13,6 +13,7 @@ from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
 from simaccel.importers.accelerators import is_as_shipped
 from simaccel.mapping.node_text import place_text
+from simaccel.report.tables import pick
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -230,14 +231,10 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
         "chips": {
             "count": chips.count,
             "collectives": [
-                {
-                    "name": exchange.name,
-                    "kind": exchange.kind,
-                    "tensor": exchange.tensor,
-                    "rings": [axis.size for axis in exchange.axes],
-                    "times": result.workload.times(exchange.after),
-                }
-                for exchange in result.pod.exchanges
+                pick(each, "name", "kind", "tensor")
+                | {"rings": [axis.size for axis in each.axes]}
+                | {"times": result.workload.times(each.after)}
+                for each in result.pod.exchanges
             ],
             "sent_bytes": sent_bytes(result),
             **{name: figures[name] for name in ("resident_bytes", "energy_pj")},

@@ -20,7 +20,7 @@ from simaccel.diagnosis.verdict import (
 )
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.hardware.cores import without_core
-from simaccel.report.tables import Column, Table, tabulate, texts
+from simaccel.report.tables import Column, Table, pick, tabulate, texts
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -174,10 +174,7 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
 def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any]:
     """Return one operator (or the total) as JSON."""
     return {
-        "name": part.name,
-        "cycles": part.cycles,
-        "critical": part.critical,
-        "compute": part.compute,
+        **pick(part, "name", "cycles", "critical", "compute"),
         "engines": {
             name: {
                 "busy": causes.get("busy", 0),
@@ -186,7 +183,7 @@ def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any
             }
             for name, causes in part.engines.items()
         },
-        "waits": [{name: getattr(wait, name) for name in _OF_WAITS} for wait in part.waits],
+        "waits": [pick(wait, *_OF_WAITS) for wait in part.waits],
         "verdict": sentences(analysis.scene(part)),
     }
 
@@ -209,15 +206,10 @@ def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]
         "what_if": found
         and {
             "slots": FREE_SLOTS,
-            "cycles": found.base.cycles,
-            "operators": found.base.operators,
+            **pick(found.base, "cycles", "operators"),
             "freed": [
-                {
-                    "resources": run.resources,
-                    "cycles": run.cycles,
-                    "speedup": speedup(found, run, TOTAL),
-                    "operators": run.operators,
-                }
+                pick(run, "resources", "cycles")
+                | {"speedup": speedup(found, run, TOTAL), "operators": run.operators}
                 for run in found.freed
             ],
         },

@@ -34,6 +34,16 @@ _CELL: Final = "padding:.1em .8em .1em 0;white-space:pre-line;vertical-align:top
 _LINE: Final = "border-bottom:1px solid #8888;"
 
 
+def pick(thing: object, *names: str, **columns: str) -> Row:
+    """Return attributes of an object by name; ``columns`` have other names than its attributes.
+
+    >>> pick(3 + 4j, "real", imaginary="imag")
+    {'real': 3.0, 'imaginary': 4.0}
+    """
+    places = {name: name for name in names} | columns
+    return {name: getattr(thing, place) for name, place in places.items()}
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table: its heading, the place of its value in a row, and its format.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from simaccel.diagnosis.difference import CauseDifference, Difference, GroupDifference
-from simaccel.report.tables import Column, Table, tabulate
+from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
@@ -134,29 +134,18 @@ def _by_operator(found: Difference) -> str:
 def difference_json(difference: Difference) -> dict[str, Any]:
     """Return the difference as one JSON object (``simaccel trace diff --json``)."""
     return {
-        "engine": difference.engine,
-        "cycles_a": difference.a,
-        "cycles_b": difference.b,
-        "difference": difference.cycles,
-        "fields": [
-            {"field": field.name, "a": field.a, "b": field.b} for field in difference.fields
-        ],
+        **pick(difference, "engine", cycles_a="a", cycles_b="b", difference="cycles"),
+        "fields": [pick(field, field="name", a="a", b="b") for field in difference.fields],
         "operators": [_group_json(group) for group in difference.groups],
         "causes": [_share_json(share) for share in difference.shares],
     }
 
 
 def _group_json(one: GroupDifference) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "operators_a": list(one.operators_a),
-        "operators_b": list(one.operators_b),
-        "cycles_a": one.a,
-        "cycles_b": one.b,
-        "difference": one.difference,
-    }
+    figures = pick(one, "name", "operators_a", "operators_b", cycles_a="a", cycles_b="b")
+    return {**figures, "difference": one.difference}
 
 
 def _share_json(one: CauseDifference) -> dict[str, Any]:
-    figures = {"cycles_a": one.a, "cycles_b": one.b, "difference": one.difference}
-    return {"operator": one.group, "cause": one.cause, **figures}
+    figures = pick(one, operator="group", cause="cause", cycles_a="a", cycles_b="b")
+    return {**figures, "difference": one.difference}
