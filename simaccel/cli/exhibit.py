@@ -202,12 +202,7 @@ def read_front(text: str) -> tuple[Figure, Figure]:
 
 
 def compare_fronts(
-    experiment: ExperimentOptions,
-    text: str,
-    files: OutputFiles,
-    jobs: Jobs,
-    *,
-    as_json: bool,
+    experiment: ExperimentOptions, text: str, files: OutputFiles, jobs: Jobs, *, as_json: bool
 ) -> int:
     """Compute, show and write the front of each dataflow or mapspace; return the exit code."""
     length = experiment.workload.seq_len or ""

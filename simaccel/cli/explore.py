@@ -209,10 +209,7 @@ def explore_command(
         explore_directed(ctx, wanted, prices, outputs, as_json=as_json)
         return
     read, limits, kept, _ = gather(
-        wanted.read,
-        wanted.limits,
-        partial(store_in, store),
-        outputs.require,
+        wanted.read, wanted.limits, partial(store_in, store), outputs.require
     )
     space = wanted.space(*read)
     space.require_energies(wanted.objective)

@@ -213,9 +213,7 @@ experiment_options = option_group(
     "experiment",
     _take_experiment,
     option(
-        "--hw NAME|FILE",
-        "Accelerator: a name (`simaccel hw list`) or a YAML file.",
-        required=True,
+        "--hw NAME|FILE", "Accelerator: a name (`simaccel hw list`) or a YAML file.", required=True
     ),
     set_option,
     option(

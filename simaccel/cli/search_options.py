@@ -160,9 +160,7 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
 DEGREES = ListedValues("degree", "[1-9][0-9]{0,3}", "a whole number from 1 to 9999")
 _STATIONARITIES, _OBJECTIVES = (
     ListedValues(
-        *(name, "|".join(values)),
-        f"one of {', '.join(map(repr, values))}, each once",
-        once=True,
+        *(name, "|".join(values)), f"one of {', '.join(map(repr, values))}, each once", once=True
     )
     for name, values in (("stationarity", STATIONARITIES), ("objective", OBJECTIVES))
 )

@@ -166,8 +166,7 @@ several_runs_options = option_group("several", _take_several, *PIPELINE_OPTIONS,
 
 
 @click.command(
-    cls=Command,
-    examples=("generate --hw tpu_v5e --workload llama3-8b --prompt 512 --tokens 128",),
+    cls=Command, examples=("generate --hw tpu_v5e --workload llama3-8b --prompt 512 --tokens 128",)
 )
 @experiment_options
 @option(

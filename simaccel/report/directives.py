@@ -224,10 +224,7 @@ def designs_title(found: DirectedDesigns) -> str:
 
 
 def _limits(found: DirectedDesigns) -> dict[str, float | None]:
-    given = {
-        "area_mm2": found.limits.area_um2 / _UM2_PER_MM2,
-        "power_mw": found.limits.power_mw,
-    }
+    given = {"area_mm2": found.limits.area_um2 / _UM2_PER_MM2, "power_mw": found.limits.power_mw}
     return {name: most if isfinite(most) else None for name, most in given.items()}
 
 

@@ -224,11 +224,6 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
     options = as_options(options, objective)
     inputs = as_inputs(workload, accelerator, dataflow, settings, options)
     result = recording.record(
-        path,
-        *inputs,
-        force=force,
-        options=options,
-        progress=progress,
-        fast_forward=fast_forward,
+        path, *inputs, force=force, options=options, progress=progress, fast_forward=fast_forward
     )
     return wrap_result(result)

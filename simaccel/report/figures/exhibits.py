@@ -209,14 +209,7 @@ def _minor_text(value: float, _place: float) -> str:
 
 
 def _slope(
-    axes: Axes,
-    rate: float,
-    peak: float,
-    label: str,
-    colour: str,
-    line: str,
-    *,
-    below: bool,
+    axes: Axes, rate: float, peak: float, label: str, colour: str, line: str, *, below: bool
 ) -> None:
     """Draw the roof of a rate of bytes, as far as the peak, and its name above it or ``below``."""
     low, _ = axes.get_xlim()

@@ -110,11 +110,7 @@ def _graph(workload: Workload) -> DiGraph[str]:
 
 
 def _draw_edges(
-    axes: Axes,
-    workload: Workload,
-    graph: DiGraph[str],
-    places: Mapping[str, Place],
-    band: _Band,
+    axes: Axes, workload: Workload, graph: DiGraph[str], places: Mapping[str, Place], band: _Band
 ) -> None:
     """Draw an arrow for each tensor that is read: straight to the next row, else in a lane.
 
@@ -172,11 +168,7 @@ def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
 
 
 def _draw_box(
-    axes: Axes,
-    workload: Workload,
-    operator: Operator,
-    place: Place,
-    colours: Mapping[str, str],
+    axes: Axes, workload: Workload, operator: Operator, place: Place, colours: Mapping[str, str]
 ) -> None:
     from matplotlib.patches import FancyBboxPatch
 

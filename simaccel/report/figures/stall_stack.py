@@ -164,10 +164,7 @@ def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
 
 
 def draw_stall_stacks(
-    axes: Axes,
-    stacks: Sequence[StallStack],
-    engine: str,
-    ideal: Mapping[str, float] | None = None,
+    axes: Axes, stacks: Sequence[StallStack], engine: str, ideal: Mapping[str, float] | None = None
 ) -> None:
     """Draw one bar for each stack, in percent of its cycles, which are written after it.
 
