@@ -37,6 +37,7 @@ from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
     as_accelerator,
+    as_list,
     as_options,
     as_workload,
     check_types,
@@ -124,7 +125,7 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
         InputError: what can't be read. A run that fails is a row that says why.
 
     """
-    points = _points(_as_list(workload), _as_list(accelerator), each, settings)
+    points = _points(as_list(workload), as_list(accelerator), each, settings)
     options = as_options(options, objective)
     points = [
         replace(point, dataflow=name, options=options, fast_forward=fast_forward).place_workloads()
@@ -194,24 +195,6 @@ def _dram_bounds(workload: Workload) -> Iterator[SlopeSeries]:
             return
 
 
-def _single_operator(workload: Workload, name: str) -> Workload:
-    """Return an operator of a workload as a workload of its own that runs once."""
-    single = workload.select_operators([name])
-    document = einsums_document(single.name, single.operators, single.tensors.values())
-    return replace(single, parameters=document)
-
-
-def require_each(each: str | None) -> None:
-    """Refuse other than the allowed values of ``each``.
-
-    Raises:
-        InputError: says what it may be.
-
-    """
-    if each is not None and each not in EACH:
-        raise InputError([Fault("simaccel", "each", each, suggest(each, EACH))])
-
-
 def _axis(name: str) -> Axis:
     return Axis(name, name, name, named=True)
 
@@ -219,10 +202,6 @@ def _axis(name: str) -> Axis:
 _LENGTH = ("seq-len",)
 _RUN, _WORKLOAD = _axis("run"), _axis("workload")
 _OPERATOR = _axis("operator")
-
-
-def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
-    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _points(
@@ -236,8 +215,9 @@ def _points(
     if each is not None and not single:
         allowed = "nothing with several workloads or accelerators"
         raise InputError([Fault("simaccel", "each", each, allowed)])
+    wrong = [] if each in (None, *EACH) else [Fault("simaccel", "each", each, suggest(each, EACH))]
     _, *inputs = gather(
-        lambda: require_each(each),
+        lambda: require_none(wrong),
         *(lambda like=like: as_workload(like) for like in workloads),
         *(lambda like=like: as_accelerator(like, settings) for like in accelerators),
     )
@@ -265,16 +245,15 @@ def operator_points(
         complete = all(operator.name in estimates for operator in workload.operators)
         whole = sum(estimates.values()) if complete else None
         return [replace(point, estimate_cycles=whole)]
-    return [
-        replace(
-            point,
-            loads=(WeightedWorkload(_single_operator(workload, name)),),
-            settings=(Setting(_OPERATOR, name, name, place=at),),
-            estimate_cycles=estimates.get(name),
-            whole=workload,
-        )
-        for at, name in enumerate(workload.by_name)
-    ]
+    points = []
+    for at, name in enumerate(workload.by_name):
+        single = workload.select_operators([name])  # a workload of its own, which runs once
+        document = einsums_document(single.name, single.operators, single.tensors.values())
+        settings = (Setting(_OPERATOR, name, name, place=at),)
+        loads = (WeightedWorkload(replace(single, parameters=document)),)
+        own = replace(point, loads=loads, settings=settings, whole=workload)
+        points.append(replace(own, estimate_cycles=estimates.get(name)))
+    return points
 
 
 def _estimates(given: WorkloadLike) -> Mapping[str, float]:

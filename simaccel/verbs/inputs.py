@@ -83,6 +83,11 @@ def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelera
     return accelerator
 
 
+def as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
+    """Return what is given as a list, of one if it is none."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
 def as_options(options: Options | None, objective: Objective | None) -> Options:
     """Return the options of the scheduler, with ``objective`` in place of theirs if it is given.
 

@@ -61,17 +61,9 @@ class Timeline:
 class BinnedTimeline:
     """The cycles of a window by engine, cause and bin."""
 
+    start: int
+    end: int
     utilisation: UtilisationSeries
-
-    @property
-    def start(self) -> int:
-        """First cycle of the window."""
-        return int(self.utilisation.edges[0])
-
-    @property
-    def end(self) -> int:
-        """Cycle after the window."""
-        return int(self.utilisation.edges[-1])
 
     def shares(self) -> dict[str, float]:
         """Return the largest share of a lane that each cause has, in legend order."""
@@ -92,7 +84,8 @@ def timeline(
         try:
             events = trace.events(start, end, engine, at_most=most_bars)
         except TraceError:
-            return BinnedTimeline(trace.utilisation(bins=BINS, start=start, end=end))
+            cycles = trace.utilisation(bins=BINS, start=start, end=end)
+            return BinnedTimeline(start, end, cycles)
         first = np.maximum(events["start"], start)
         bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
         causes = np.array(trace.tables["causes"])[events["cause"]]
@@ -107,7 +100,7 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     means = "" if isinstance(drawn, Timeline) else f" ({BINS} bins)"
     run = None
     if (window.start, window.end) != (0, trace.cycles):
-        run = BinnedTimeline(trace.utilisation(bins=BINS))
+        run = BinnedTimeline(0, trace.cycles, trace.utilisation(bins=BINS))
     seen = [cause for cause, share in drawn.shares().items() if share >= _LEAST_EXPLAINED]
     period = ""
     if window.times:
