@@ -17,7 +17,7 @@ from simaccel.files.targets import require_target, writing_text
 from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import TreeLine, Work, loop_tree
-from simaccel.report.page.tree import ActivityTable, RepeatedBody, Tree, lane_tree
+from simaccel.report.page.tree import ActivityTable, lane_json
 from simaccel.report.results import dram_text
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import energy_text, short_share_text
@@ -147,7 +147,7 @@ def timeline(trace: TraceReader) -> dict[str, Any]:
     trace.check()
     activities = ActivityTable()
     lanes = [
-        {"name": name, "kind": kind, "tree": _plain(lane_tree(trace.track(name), activities))}
+        {"name": name, "kind": kind, "tree": lane_json(trace.track(name), activities)}
         for name, kind in trace.lanes.items()
     ]
     return {
@@ -184,10 +184,7 @@ def loops(trace: TraceReader) -> list[TreeLine]:
 
 def engine_works(trace: TraceReader) -> dict[str, Work]:
     """Return the work of each engine by site."""
-    activities = ActivityTable()
-    trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
-    causes, sites = activities.column("cause"), activities.column("site")
-    return {name: Work(tree, causes, sites) for name, tree in trees.items()}
+    return {name: Work(trace.track(name)) for name in trace.engines}
 
 
 def require_small(trace: TraceReader) -> None:
@@ -209,15 +206,3 @@ def require_small(trace: TraceReader) -> None:
             " or `simaccel trace export --format perfetto` with --from and --to"
         )
         raise TraceError(trace.path, problem, allowed)
-
-
-def _plain(tree: Tree) -> list[dict[str, Any]]:
-    """Write a tree with lists: rows as {n: lengths, a: activities, v: cycles of service if any}."""
-    plain: list[dict[str, Any]] = []
-    for node in tree:
-        if isinstance(node, RepeatedBody):
-            plain.append({"times": node.times, "body": _plain(node.body)})
-        else:
-            rows = {"n": node.lengths.tolist(), "a": node.activities.tolist()}
-            plain.append(rows | ({"v": node.served.tolist()} if node.served.any() else {}))
-    return plain

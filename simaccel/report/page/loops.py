@@ -29,9 +29,10 @@ from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
-from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
 from simaccel.trace import CommandSite
+from simaccel.trace.rows import LaneRows
 from simaccel.trace.sites import command_text
+from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
 
 OPERATORS = "operators"
@@ -80,50 +81,48 @@ class _NodeLine:
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """A node of a lane's tree with its length and its busy cycles by site."""
+    """A part of a lane, with its busy cycles by site: rows, or a body that repeats."""
 
-    node: RowSequence | RepeatedBody
     cycles: int
     busy: Mapping[int, int]
-    inner: Sequence[_Stretch] = ()
+    leaf: RowTrack | None = None
+    times: int = 1
+    body: Sequence[_Stretch] = ()
 
 
 class Work:
-    """Work of one engine, by site."""
+    """Work of one engine, by site.
 
-    def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
-        """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
-        self._busy = causes == Cause.BUSY
-        self._idle = causes == Cause.IDLE
-        self._sites = sites % OUTER_SITES
+    ``cycles`` and ``busy``: of commands; ``within`` and ``busy_within``: also by the operator to
+    whose cycles they belong. Idle ones belong to none.
+    """
+
+    def __init__(self, track: Track) -> None:
         self.cycles: Counter[int] = Counter()
         self.within: Counter[int] = Counter()
-        """Cycles by site with the operator to whose cycles they belong, and ``busy_within``."""
         self.busy_within: Counter[int] = Counter()
-        self._count(tree, 1, sites)
-        self._stretches = [self._stretch(node) for node in tree]
+        self._stretches = self._measure(track, 1)
         self.busy = _sum(self._stretches)
 
-    def _count(self, tree: Tree, times: int, sites: np.ndarray) -> None:
-        for node in tree:
-            if isinstance(node, RepeatedBody):
-                self._count(node.body, times * node.times, sites)
-                continue
-            for total, where in ((self.within, ~self._idle), (self.busy_within, self._busy)):
-                chosen = where[node.activities]
-                for site, cycles in _by_site(sites[node.activities[chosen]], node.lengths[chosen]):
-                    total[site] += cycles * times
-                    if total is self.within:
-                        self.cycles[site % OUTER_SITES] += cycles * times
-
-    def _stretch(self, node: RowSequence | RepeatedBody) -> _Stretch:
-        if isinstance(node, RepeatedBody):
-            inner = [self._stretch(one) for one in node.body]
-            busy = {site: cycles * node.times for site, cycles in _sum(inner).items()}
-            return _Stretch(node, node.cycles, busy, inner)
-        works = self._busy[node.activities]
-        pairs = _by_site(self._sites[node.activities[works]], node.lengths[works])
-        return _Stretch(node, node.cycles, dict(pairs))
+    def _measure(self, node: Track, times: int) -> list[_Stretch]:
+        """Count the cycles of what happens so many times, and return its stretches."""
+        if isinstance(node, ChainTrack):
+            return [part for inner in node.nodes for part in self._measure(inner, times)]
+        if isinstance(node, RepeatTrack):
+            more = node.times + 1
+            body = self._measure(node.body, times * more)
+            every = {site: cycles * more for site, cycles in _sum(body).items()}
+            return [_Stretch(more * sum(part.cycles for part in body), every, None, more, body)]
+        rows = node.rows
+        lengths, sites = rows["end"] - rows["start"], rows["site"]
+        busy = rows["cause"] == Cause.BUSY
+        for site, cycles in _by_site(sites, lengths, rows["cause"] != Cause.IDLE):
+            self.within[site] += cycles * times
+            self.cycles[site % OUTER_SITES] += cycles * times
+        for site, cycles in _by_site(sites, lengths, busy):
+            self.busy_within[site] += cycles * times
+        own = dict(_by_site(sites % OUTER_SITES, lengths, busy))
+        return [_Stretch(int(lengths.sum()), own, node)]
 
     def row(self, site: int, n: int) -> tuple[int, int, int]:
         """Return busy cycle ``n`` of a site, counted from 0: (cycle, row's start, row's end).
@@ -131,7 +130,8 @@ class Work:
         Whole repetitions are skipped by division, so the work grows with the stored rows.
         IndexError: the site has fewer busy cycles.
         """
-        stretches, at = self._stretches, 0
+        stretches: Sequence[_Stretch] = self._stretches
+        at = 0
         while True:
             for stretch in stretches:
                 if n < stretch.busy.get(site, 0):
@@ -140,18 +140,20 @@ class Work:
                 at += stretch.cycles
             else:
                 raise IndexError(n)
-            if isinstance(stretch.node, RowSequence):
-                return self._row(stretch.node, at, site, n)
-            times, n = divmod(n, stretch.busy[site] // stretch.node.times)
-            at += times * cycles_of(stretch.node.body)
-            stretches = list(stretch.inner)
+            if stretch.leaf is not None:
+                return _row(stretch.leaf.rows, at, site, n)
+            times, n = divmod(n, stretch.busy[site] // stretch.times)
+            at += times * (stretch.cycles // stretch.times)
+            stretches = stretch.body
 
-    def _row(self, rows: RowSequence, at: int, site: int, n: int) -> tuple[int, int, int]:
-        of_site = self._busy[rows.activities] & (self._sites[rows.activities] == site)
-        done = np.cumsum(np.where(of_site, rows.lengths, 0))
-        row = int(np.searchsorted(done, n, "right"))
-        end = at + int(rows.lengths[: row + 1].sum())
-        return end - int(done[row]) + n, end - int(rows.lengths[row]), end
+
+def _row(rows: LaneRows, at: int, site: int, n: int) -> tuple[int, int, int]:
+    lengths = rows["end"] - rows["start"]
+    of_site = (rows["cause"] == Cause.BUSY) & (rows["site"] % OUTER_SITES == site)
+    done = np.cumsum(np.where(of_site, lengths, 0))
+    row = int(np.searchsorted(done, n, "right"))
+    end = at + int(lengths[: row + 1].sum())
+    return end - int(done[row]) + n, end - int(lengths[row]), end
 
 
 def loop_tree(
@@ -286,10 +288,13 @@ def _window(
     return (start, max(start + 1, end)), exact
 
 
-def _by_site(sites: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-    found, back = np.unique(sites, return_inverse=True)
+def _by_site(
+    sites: np.ndarray, lengths: np.ndarray, chosen: np.ndarray
+) -> Iterator[tuple[int, int]]:
+    """Yield the cycles of chosen rows by site."""
+    found, back = np.unique(sites[chosen], return_inverse=True)
     cycles = np.zeros(len(found), dtype=np.int64)
-    np.add.at(cycles, back, lengths)
+    np.add.at(cycles, back, lengths[chosen])
     yield from zip(found.tolist(), cycles.tolist(), strict=True)
 
 

@@ -7,57 +7,19 @@ with the stored rows and not with the cycles of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from simaccel.trace.rows import LaneRows
 from simaccel.trace.schema import KEY, Cycles
-from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
+from simaccel.trace.track import ChainTrack, RepeatTrack, Track
 
 _MOST_CODES = 2**62
 """Most codes that fit their integer type."""
 Activity = tuple[int, ...]
 """Identifies a row's activity: the values of the columns ``KEY``."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowSequence:
-    """Consecutive rows of a lane."""
-
-    lengths: Cycles
-    """Cycles of each row."""
-    activities: Cycles
-    """Activity of each row, by its number in ``ActivityTable``."""
-    served: Cycles
-    """Cycles of service in each row of a channel; otherwise 0."""
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of all rows."""
-        return int(self.lengths.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class RepeatedBody:
-    """A body that repeats ``times`` times in a row, ``times`` > 1."""
-
-    times: int
-    body: Sequence[RowSequence | RepeatedBody]
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of all repetitions."""
-        return self.times * cycles_of(self.body)
-
-
-Tree = Sequence[RowSequence | RepeatedBody]
-
-
-def cycles_of(tree: Tree) -> int:
-    """Return the cycles of a tree."""
-    return sum(node.cycles for node in tree)
 
 
 class ActivityTable:
@@ -81,11 +43,6 @@ class ActivityTable:
         numbers = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
         return np.array(numbers, dtype=np.int64)[back]
 
-    def column(self, name: str) -> Cycles:
-        """Return one column of all activities, by number."""
-        at = KEY.index(name)
-        return np.array([activity[at] for activity in self], dtype=np.int64)
-
 
 def _codes(rows: LaneRows) -> Cycles:
     """Return a number for each row, in the order of their activities, the same for the same."""
@@ -104,17 +61,16 @@ def _codes(rows: LaneRows) -> Cycles:
     return codes
 
 
-def lane_tree(track: ChainTrack, activities: ActivityTable) -> Tree:
-    """Return a track of a trace as a tree of the page."""
+def lane_json(node: Track, activities: ActivityTable) -> list[dict[str, Any]]:
+    """Return a lane as lists: rows as {n: lengths, a: activities, v: cycles of service if any}.
 
-    def nodes_of(node: Track) -> Iterator[RowSequence | RepeatedBody]:
-        if isinstance(node, RowTrack):
-            rows = node.rows
-            yield RowSequence(rows["end"] - rows["start"], activities.number(rows), rows["served"])
-        elif isinstance(node, RepeatTrack):
-            yield RepeatedBody(node.times + 1, list(nodes_of(node.body)))
-        elif isinstance(node, ChainTrack):
-            for inner in node.nodes:
-                yield from nodes_of(inner)
-
-    return list(nodes_of(track))
+    A body that repeats is {times: its executions, body: a list}.
+    """
+    if isinstance(node, ChainTrack):
+        return [part for inner in node.nodes for part in lane_json(inner, activities)]
+    if isinstance(node, RepeatTrack):
+        return [{"times": node.times + 1, "body": lane_json(node.body, activities)}]
+    rows = node.rows
+    lengths = rows["end"] - rows["start"]
+    plain = {"n": lengths.tolist(), "a": activities.number(rows).tolist()}
+    return [plain | ({"v": rows["served"].tolist()} if rows["served"].any() else {})]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ from simaccel.program.program import Command, Node, Operator, ProgramLoop
 from simaccel.program.text import parse_program
 from simaccel.report.page import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
-from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree
 from simaccel.schedulers import Options
 from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Event, TraceReader
+from simaccel.trace.track import RepeatTrack, RowTrack
+from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.importers.test_scalesim import SHIPPED
 from tests.trace.scripts import SCRIPTS, Script, written
@@ -292,10 +294,24 @@ def test_a_busy_cycle_is_found_where_counting_finds_it(
                 work.row(site, len(busy))
 
 
+class _Rows(dict[str, Any]):
+    """Rows of a lane: all that its file has."""
+
+    def part(self, *_: int) -> Self:
+        """Return all of them."""
+        return self
+
+
+def _busy_then_waiting(busy: int, waits: int, site: int) -> RowTrack:
+    ends = np.array([busy, busy + waits])
+    columns = {"start": ends - (busy, waits), "end": ends, "cause": np.array([Cause.BUSY, 2])}
+    rows: Any = _Rows(columns | {"site": np.array([site, site])})
+    return RowTrack(rows, 0, 0, 0, 2, 0, busy + waits)
+
+
 def test_finding_does_not_take_longer_in_a_longer_run() -> None:
-    rows = RowSequence(np.array([3, 5]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
-    tree: Tree = [RepeatedBody(10**6, [RepeatedBody(10**9, [rows])])]
-    work = Work(tree, np.array([0, 2]), np.array([7, 7]))
+    inner = RepeatTrack(_busy_then_waiting(3, 5, site=7), 8, 10**9 - 1)
+    work = Work(RepeatTrack(inner, 8 * 10**9, 10**6 - 1))
     assert work.busy == {7: 3 * 10**15}
     assert work.row(7, 3 * 10**15 - 1) == (8 * 10**15 - 6, 8 * 10**15 - 8, 8 * 10**15 - 5)
 
@@ -303,8 +319,7 @@ def test_finding_does_not_take_longer_in_a_longer_run() -> None:
 def test_an_unfinished_run_has_shares_and_no_windows() -> None:
     program = parse_program(PROGRAM)
     sites = {1: CommandSite("o", "load A queue 0")}
-    rows = RowSequence(np.array([4, 6]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
-    works = {"dma_in0": Work([rows], np.array([0, 2]), np.array([1, 1]))}
+    works = {"dma_in0": Work(_busy_then_waiting(4, 6, site=1))}
     operator, loop, load = loop_tree(program, sites, works, complete=False)
     assert {place.window for place in (operator, loop, load)} == {None}
     assert (loop.lane, loop.cycles, loop.busy, loop.executions) == ("dma_in0", 10, 4, 3)
