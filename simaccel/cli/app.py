@@ -83,8 +83,7 @@ class _Simaccel(Commands):
                 click.echo(f"error: {printable(str(line), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except MemoryError as error:  # under a limit of the shell, or of a container
-            message = f"error: not enough memory: {error}".removesuffix(": ")
-            click.echo(message, err=True)
+            click.echo(f"error: not enough memory: {error}".removesuffix(": "), err=True)
             ctx.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)

@@ -155,8 +155,7 @@ def compare(
         from simaccel.verbs.comparing import comparison_title
 
         searches = forecasts_of(points, [_name(point.row) for point in points])
-        title = comparison_title(points)
-        show_forecast(title, searches, files.options, runs=True, as_json=as_json)
+        show_forecast(comparison_title(points), searches, files.options, runs=True, as_json=as_json)
         return
     rows = _run_all(
         points,

@@ -120,8 +120,7 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
     require_described((DIRECTIVES,), (load,))
     names = [operator.name for operator in load.workload.operators]
     if len(names) > 1:
-        allowed = "one layer of the description"
-        raise InputError([fault("--layer", f"{len(names)} layers", allowed)])
+        raise InputError([fault("--layer", f"{len(names)} layers", "one layer of the description")])
     directed = parse_directives(load.description, load.source).select_layer(names[0]).layers[0]
     if load.workload.operators[0].ranks != directed.layer.shape().ranks:
         raise InputError([fault("--workload", load.source, "the layer as it is described")])

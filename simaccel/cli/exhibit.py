@@ -175,8 +175,7 @@ def show_bandwidths(
     lines = [f"{need.dataflow}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
         lines.append("-: no bandwidth is enough; the utilisation is that with the largest")
-    more = f" of {wanted:.0%}"
-    _show("bandwidth", rows, points, files, lines, as_json=as_json, more=more)
+    _show("bandwidth", rows, points, files, lines, as_json=as_json, more=f" of {wanted:.0%}")
     return needed[0].exit_code if all(need.problem for need in needed) else 0
 
 

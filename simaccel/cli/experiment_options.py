@@ -98,8 +98,7 @@ class ExperimentOptions:
         )
         if self.mapping is None:
             dataflow = self.choose_dataflow(name, workload, accelerator)
-            compiled = compile_for(workload, accelerator, dataflow, self.options)
-            return compiled, accelerator, dataflow
+            return compile_for(workload, accelerator, dataflow, self.options), accelerator, dataflow
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 

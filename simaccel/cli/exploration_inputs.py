@@ -95,8 +95,7 @@ class WantedSpace:
             partial(require_described, dataflows, loads),
             partial(_require_once, axes, {name for name, value in given.items() if value}),
         )
-        options = self._options()
-        return DesignSpace(hardware, tuple(loads), axes, dataflows, options, **self.counts)
+        return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 
     def limits(self) -> tuple[FigureLimit, ...]:
         """Return the limits of figures."""

@@ -56,8 +56,7 @@ _chips_option = option(
 def json_option(command: Command) -> Command:
     """Add ``--format`` and its short form ``--json``; the command gets ``as_json``."""
     formats = click.option("--format", cls=FormatOption, expose_value=False)
-    short = click.option("--json", "as_json", is_flag=True, hidden=True)
-    return formats(short(command))
+    return formats(click.option("--json", "as_json", is_flag=True, hidden=True)(command))
 
 
 force_option = option("--force", "Replace the output file if it exists.")

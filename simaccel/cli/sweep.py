@@ -70,8 +70,7 @@ def _swept(
 def _require_formats(settings: Settings, workloads: Sequence[Workload]) -> None:
     taken = {f"precision.{name}" for one in workloads for name in assumed_classes(one)}
     fields = {field for setting in settings for field in setting.fields}
-    native = {f"precision.{name}" for name in CLASSES}
-    if fields and fields <= native - taken:
+    if fields and fields <= {f"precision.{name}" for name in CLASSES} - taken:
         allowed = (
             f"nothing with the formats of {workloads[0].name}: its file, --precision or "
             "--set bytes-per-element has set them"
@@ -298,8 +297,7 @@ def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
 
 def _require_few(given: _Given, count: int, limit: int) -> None:
     if count > limit:
-        allowed = f"at most {limit:,} points; these are {count:,}"
-        raise _bad(given, "", given.text, allowed)
+        raise _bad(given, "", given.text, f"at most {limit:,} points; these are {count:,}")
 
 
 def _multiples(first: int, last: int, factor: int) -> Iterator[int]:

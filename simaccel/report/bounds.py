@@ -145,8 +145,7 @@ def _chosen_json(report: BoundReport) -> dict[str, Any]:
     chosen = report.chosen
     buffer: dict[str, Any] = {"asked_bytes": report.room}
     if chosen is None:
-        smallest = report.found.front.smallest
-        return {**buffer, "smallest_buffer_bytes": smallest, "dram_bytes": None}
+        return {**buffer, "smallest_buffer_bytes": report.found.front.smallest, "dram_bytes": None}
     mapping = report.found.mapping(chosen)
     return {
         **buffer,

@@ -69,8 +69,7 @@ def explanation_html(
         for title, table in sections.items()
         if table.row_count
     )
-    body = [first, *summary, *others, *tables]
-    return page_html(title, "\n".join(body))
+    return page_html(title, "\n".join([first, *summary, *others, *tables]))
 
 
 def explanation_json(

@@ -102,8 +102,7 @@ def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
         )
         outward = direction in ("read", "distribution")
         access["read_bytes" if outward else "write_bytes"] += int(n)
-        prices = accelerator.energy_by_level(0, 0, {(where, tensor): int(n)})
-        price = float(sum(prices.values()))
+        price = float(sum(accelerator.energy_by_level(0, 0, {(where, tensor): int(n)}).values()))
         access["energy_pj"] += math.nan if accelerator.unknown_energies else price
     return [access for access in accesses.values() if access["read_bytes"] or access["write_bytes"]]
 

@@ -227,8 +227,7 @@ def _points(
     pairs = list(product(inputs[: len(workloads)], read))
     if single:
         ((workload, accelerator),) = pairs
-        estimates = _estimates(workloads[0])
-        return operator_points(workload, accelerator, each, estimates)
+        return operator_points(workload, accelerator, each, _estimates(workloads[0]))
     axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(read) == 1 else _RUN
     return [
         base_point(a, b, Setting(axis, _name(axis, a, b), _name(axis, a, b), place=at))
@@ -270,8 +269,7 @@ def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
 
 def _dataflows(given: Sequence[str] | str | None, point: Point) -> Sequence[str]:
     if given is None:
-        varied = bool(point.settings)
-        return compared_dataflows(point.accelerator, point.workload, varied=varied)
+        return compared_dataflows(point.accelerator, point.workload, varied=bool(point.settings))
     names = [given] if isinstance(given, str) else given
     known = (*DATAFLOWS, *MAPSPACES)
     require_none(

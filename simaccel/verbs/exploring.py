@@ -73,8 +73,7 @@ class Exploration(ShownResult):
         return f"<Exploration {self.title}; {'; '.join(counted)}>"
 
     def _parts(self) -> Iterable[Table | str]:
-        counted = exploration.counted_lines(self.points)
-        return (exploration.exploration_table(self.points), *counted)
+        return (exploration.exploration_table(self.points), *exploration.counted_lines(self.points))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the exploration as plain data (the format of ``simaccel explore --json``)."""
@@ -175,8 +174,7 @@ def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anyth
 
 def _load(workload: WorkloadLike, weight: float) -> WeightedWorkload:
     if not 0 < weight < 10**12:
-        allowed = "a number above 0 and below 10^12"
-        raise InputError([Fault("explore", "weight", weight, allowed)])
+        raise InputError([Fault("explore", "weight", weight, "a number above 0 and below 10^12")])
     text = description_of(str(workload)) if isinstance(workload, str | Path) else ""
     return WeightedWorkload(as_workload(workload), weight, text, str(workload) if text else "")
 

@@ -62,8 +62,7 @@ def frame(rows: Rows) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        text = "to_pandas needs pandas: pip install 'simaccel[notebook]'"
-        raise ImportError(text) from error
+        raise ImportError("to_pandas needs pandas: pip install 'simaccel[notebook]'") from error
     return pd.DataFrame.from_records(list(rows))
 
 

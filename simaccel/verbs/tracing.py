@@ -60,8 +60,7 @@ class StallReport(ShownResult):
         return stalls_json(self.analysis, self.operator)
 
     def _rows(self) -> Rows:
-        diagnosis = self.analysis.diagnosis
-        parts = diagnosis.operators if self.operator is None else (self._part,)
+        parts = self.analysis.diagnosis.operators if self.operator is None else (self._part,)
         return [
             {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
             for part in parts

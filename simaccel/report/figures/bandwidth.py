@@ -107,15 +107,13 @@ def draw_flows(figure: FigureBase, drawn: list[ResourceRate], clock_hz: int) -> 
     for axes, flow in zip(grid[:, 0], drawn, strict=True):
         _draw_flow(axes, flow, clock_hz)
     figure.supylabel("bytes per cycle", fontsize="medium")
-    middle = grid[len(drawn) // 2, 0].child_axes[0]
-    middle.set_ylabel("GB/s")
+    grid[len(drawn) // 2, 0].child_axes[0].set_ylabel("GB/s")
     edges = drawn[-1].edges
     cycle_axis(grid[-1, 0], int(edges[0]), int(edges[-1]))
 
 
 def _draw_flow(axes: Axes, flow: ResourceRate, clock_hz: int) -> None:
-    edges = flow.edges - flow.edges[0]
-    steps(axes, flow.bytes_per_cycle, edges, facecolor=SERIES_COLOURS[0])
+    steps(axes, flow.bytes_per_cycle, flow.edges - flow.edges[0], facecolor=SERIES_COLOURS[0])
     top = float(flow.bytes_per_cycle.max())
     if flow.limit is not None:
         axes.axhline(flow.limit, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)

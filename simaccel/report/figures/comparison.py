@@ -192,8 +192,7 @@ def _over_a_number(rows: Sequence[StudyRow]) -> list[StudyRow]:
     """Return rows whose first setting is a number, if one is; else their length, if it differs."""
     lengths = {row.seq_len for row in rows if row.seq_len is not None}
     if len(lengths) > 1 and all(setting.axis.named for setting in rows[0].settings):
-        log = is_logarithmic(min(lengths), max(lengths))
-        axis = replace(PARAMETERS["seq-len"].axis, log=log)
+        axis = replace(PARAMETERS["seq-len"].axis, log=is_logarithmic(min(lengths), max(lengths)))
         numbered = ((row, row.seq_len or 0) for row in rows)
         return [
             replace(row, settings=(Setting(axis, n, str(n), place=n), *row.settings))
@@ -219,7 +218,6 @@ def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
             if series_of(row) == name and (value := _value(row, metric)) is not None:
                 values["" if row.lead is None else row.lead.text] = value
         at = [place + (number - (len(names) - 1) / 2) * width for place in range(len(groups))]
-        bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
-        bars.set_label(name)
+        axes.bar(at, [values[group] for group in groups], width, color=look.colour).set_label(name)
     turned = 45 if len(groups) > _MOST_FLAT else 0
     name_ticks(axes, dict(enumerate(short_names(groups, 20))), rotation=turned)

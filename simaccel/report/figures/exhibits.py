@@ -173,8 +173,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
         if bytes_per_cycle:
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
             below = bytes_per_cycle < (other or 0.0)
-            slope = bytes_per_cycle * hertz
-            _slope(axes, slope, peak * hertz, label, colour, line, below=below)
+            _slope(axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line, below=below)
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
     axes.set_xlabel("operational intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")

@@ -53,8 +53,7 @@ def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
 
     Call it inside ``style()``.
     """
-    pairs = [("seconds", "energy_pj"), ("seconds", "area_mm2")]
-    return _draw_pairs(explored, pairs, title, 3.0)
+    return _draw_pairs(explored, [("seconds", "energy_pj"), ("seconds", "area_mm2")], title, 3.0)
 
 
 def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:

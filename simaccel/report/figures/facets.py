@@ -329,8 +329,7 @@ def _merge(points: Sequence[tuple[str, Place]]) -> list[tuple[str, Place]]:
     """
     groups: list[tuple[list[str], Place]] = []
     for name, place in points:
-        near = (names for names, at in groups if math.dist(at, place) < _SAME)
-        names = next(near, None)
+        names = next((names for names, at in groups if math.dist(at, place) < _SAME), None)
         if names is None:
             groups.append(([name], place))
         elif name not in names:

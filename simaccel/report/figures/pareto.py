@@ -150,11 +150,9 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     if is_logarithmic(n_bytes.min(), n_bytes.max()):
         panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
-    first = [best for best in directed_designs.best if best.rank == 1]
-    for number, best in enumerate(first):
+    for number, best in enumerate([best for best in directed_designs.best if best.rank == 1]):
         design = best.design
-        where = design.area_um2 / 1e6, design.buffer_bytes
-        for axes, x in zip(panels, where, strict=True):
+        for axes, x in zip(panels, (design.area_um2 / 1e6, design.buffer_bytes), strict=True):
             axes.plot(
                 x,
                 design.throughput,

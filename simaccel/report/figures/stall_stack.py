@@ -67,8 +67,7 @@ def stall_stacks(
 
     """
     if engine not in trace.engines:
-        allowed = suggest(engine, trace.engines)
-        raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
+        raise InputError([Fault(str(trace.path), "engine", engine, suggest(engine, trace.engines))])
     cycles = _sum_window(trace, engine, start, end)
     known = dict.fromkeys(site.operator for site in trace.header.sites.values())
     order = [*known, *sorted({*cycles} - {*known})]

@@ -84,8 +84,7 @@ def timeline(
         try:
             events = trace.events(start, end, engine, at_most=most_bars)
         except TraceError:
-            cycles = trace.utilisation(bins=BINS, start=start, end=end)
-            return BinnedTimeline(start, end, cycles)
+            return BinnedTimeline(start, end, trace.utilisation(bins=BINS, start=start, end=end))
         first = np.maximum(events["start"], start)
         bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
         causes = np.array(trace.tables["causes"])[events["cause"]]

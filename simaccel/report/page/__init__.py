@@ -34,12 +34,11 @@ _SCRIPTS = ("model.js", "lanes.js", "loops.js", "tip.js", "viewer.js")
 def page_text(data: dict[str, Any]) -> str:
     """Return the page around a document."""
     # A "<" in the data, in a tile's name say, could end the script element that holds them.
-    embedded = json.dumps(data, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
     parts = {
         "title": html.escape(f"{data['title']} - simaccel"),
         "style": _part("viewer.css"),
         "script": "\n".join(map(_part, _SCRIPTS)),
-        "data": embedded,
+        "data": json.dumps(data, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
 

@@ -265,8 +265,7 @@ def _window(
 ) -> tuple[Window | None, bool]:
     """Find the middle iteration, on a compute unit, whose pace is fixed, where there is one."""
     fixed = {name for name in works if without_core(name) in COMPUTE_UNITS}
-    lanes = sorted(works, key=lambda name: (name != ARRAY, name not in fixed, -cycles[name]))
-    for lane in lanes:
+    for lane in sorted(works, key=lambda name: (name != ARRAY, name not in fixed, -cycles[name])):
         busy = works[lane].busy
         working = [site for site in sites if busy[site]]
         if working:
