@@ -275,11 +275,6 @@ class Jobs:
     count: int | None = None
     dask: str | None = None
 
-    def given_options(self) -> dict[str, object]:
-        """Return the options that the user gave."""
-        every = {"--jobs": self.count, "--dask": self.dask}
-        return {name: value for name, value in every.items() if value is not None}
-
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
         """Open the workers; ``default``: their number if the user gives none."""
         from simaccel.study.parallel import open_workers

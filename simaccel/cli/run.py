@@ -266,7 +266,7 @@ def _search_mapspace(
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
         return inputs
-    if not (experiment.searches() or jobs.given_options() or report.given_options()):
+    if not (experiment.searches() or jobs != Jobs() or report.given_options()):
         return inputs
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(

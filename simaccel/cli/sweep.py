@@ -192,9 +192,6 @@ def _points_text(parameter: Parameter | None, text: str) -> str:
     return f"{name}={_FORMS}"
 
 
-Find = Callable[[str], Parameter | None]
-
-
 @dataclass(frozen=True)
 class _Given:
     """The text of an axis: the option, the parameter that it names, and the text after the =."""
@@ -204,23 +201,16 @@ class _Given:
     text: str
 
 
-def read_axis(
-    option: str,
-    text: str,
-    limit: int,
-    find: Find = parameter_of,
-    suggested: Callable[[str], str] = suggest_parameter,
-) -> tuple[Setting, ...]:
+def read_axis(option: str, text: str, limit: int) -> tuple[Setting, ...]:
     """Return the settings of an axis, at most ``limit``."""
-    parameter, points, log = read_points(option, text, limit, find, suggested)
+    parameter, points, log = read_points(option, text, limit)
     settings = [parameter.setting(values) for values in points]
     words = [isinstance(setting.value, str | bool) for setting in settings]
     named = any(words) and not parameter.apart
     axis = replace(parameter.axis, log=log and not named, named=named)
-    places = [at if named else setting.place for at, setting in enumerate(settings)]
     return tuple(
-        replace(setting, axis=axis, place=place)
-        for setting, place in zip(settings, places, strict=True)
+        replace(setting, axis=axis, place=at if named else setting.place)
+        for at, setting in enumerate(settings)
     )
 
 
@@ -228,8 +218,7 @@ def read_points(
     option: str,
     text: str,
     limit: int,
-    find: Find = parameter_of,
-    suggested: Callable[[str], str] = suggest_parameter,
+    find: Callable[[str], Parameter | None] = parameter_of,
 ) -> tuple[Parameter, tuple[Values, ...], bool]:
     """Return the parameter, points and log scale of an axis.
 
@@ -242,7 +231,7 @@ def read_points(
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
     parameter = find(name)
     if parameter is None:
-        raise InputError([fault(option, name, suggested(name))])
+        raise InputError([fault(option, name, suggest_parameter(name))])
     read = _range if ":" in points_text else _list
     points, log = read(_Given(option, parameter, points_text), limit)
     return parameter, points, log
@@ -267,8 +256,7 @@ def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
         if values in points:
             faults += _bad(value, "", text, "each value once").faults
         points.append(values)
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     places = [value.parameter.setting(values).place for values in points]
     return tuple(points), is_logarithmic(min(places), max(places))
 
@@ -287,10 +275,7 @@ def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
     if last < first:
         allowed = f"at least {value.parameter.write(first)}, where the sweep starts"
         raise _bad(value, " TO", parts[1], allowed)
-    if log:
-        numbers: list[int] | range = list(_multiples(first, last, step))
-    else:
-        numbers = range(first, last + 1, step)
+    numbers = [*_multiples(first, last, step)] if log else range(first, last + 1, step)
     _require_few(value, len(numbers), limit)
     return tuple(map(value.parameter.same_value, numbers)), log
 
