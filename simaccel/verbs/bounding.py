@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
-from simaccel.errors import Fault, InputError, name_arguments, suggest
+from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
@@ -149,5 +149,4 @@ def _require_known(mapspace: Mapspace, fuse: str) -> None:
         faults.append(Fault("bound", "mapspace.halo", mapspace.halo, suggest(mapspace.halo, HALOS)))
     if mapspace.bypass and (mapspace.uneven or mapspace.array or fuse != UNFUSED):
         faults.append(Fault("bound", "mapspace.bypass", "True", "False with uneven, array or fuse"))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)

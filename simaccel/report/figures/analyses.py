@@ -34,9 +34,8 @@ def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [group.run.cycles for group in explained]
-    _draw_analysis(
-        cycles, machine, [group.directives.cycles for group in explained], 2, _DIRECTIVES
-    )
+    directed = [group.directives.cycles for group in explained]
+    _draw_analysis(cycles, machine, directed, 2, _DIRECTIVES)
     bounds = [group.prediction.bound_cycles for group in explained]
     _draw_analysis(cycles, machine, bounds, 1, "bound")
     crossed = [
@@ -44,13 +43,8 @@ def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
         for each in explained
     ]
     _draw_analysis(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
-    _draw_analysis(
-        moved,
-        [group.dram_bytes for group in explained],
-        [_directed_bytes(group) for group in explained],
-        2,
-        "",
-    )
+    directed = [_directed_bytes(group) for group in explained]
+    _draw_analysis(moved, [group.dram_bytes for group in explained], directed, 2, "")
     for axes, what in ((cycles, "cycles"), (moved, "bytes to and from DRAM")):
         axes.axvline(1, color=LIMIT_COLOUR, linewidth=0.8, label="machine")
         axes.set_xlim(0, max(_LEAST_END, axes.get_xlim()[1]))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.report.figures.style import Artist, Axes, FigureBase
 from simaccel.report.units import cycles_text, seconds_text
 from simaccel.trace import RepeatedSegment, TraceError, TraceReader
@@ -70,8 +70,7 @@ def selected_window(
     if not max(first, 0) < last <= trace.cycles:
         allowed = f"a cycle after the first one, up to {trace.cycles}"
         faults.append(Fault(where, "last cycle", last, allowed))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return CycleWindow(first, last)
 
 
