@@ -157,20 +157,14 @@ def compare(
         searches = forecasts_of(points, [_name(point.row) for point in points])
         show_forecast(comparison_title(points), searches, files.options, runs=True, as_json=as_json)
         return
-    rows = _run_all(
-        points,
-        table,
-        jobs,
-        store,
-        lambda rows: (
+
+    def finish(rows: Sequence[StudyRow]) -> None:
+        if exhibit is None:
             _show(points, rows, files, shown, as_json=as_json)
-            if exhibit is None
-            else show_exhibit(exhibit, points, rows, files, as_json=as_json)
-        ),
-    )
-    failed = all(row.result is None for row in rows)  # it succeeds if one run did
-    died = any(row.lost for row in rows)
-    ctx.exit(WorkerDiedError.exit_code if died else rows[0].exit_code if failed else 0)
+        else:
+            show_exhibit(exhibit, points, rows, files, as_json=as_json)
+
+    ctx.exit(_run_all(points, table, jobs, store, finish))
 
 
 def _run_all(
@@ -179,8 +173,11 @@ def _run_all(
     jobs: Jobs,
     store: str | None,
     finish: Callable[[Sequence[StudyRow]], None],
-) -> Sequence[StudyRow]:
-    """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
+) -> int:
+    """Run points, and return the exit code, which is 0 if one ran.
+
+    Rows that are done are kept where it ends before ``finish`` has shown them.
+    """
     from simaccel.cli.forecast import processes_of
     from simaccel.study.manifest import ROWS, open_store, store_in
     from simaccel.study.runs import row_of, run_points
@@ -202,7 +199,9 @@ def _run_all(
             records, _ = run_points(points, team, bar.show, kept, note_row, whole=True)
         rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
         finish(rows)
-    return rows
+    if any(row.lost for row in rows):
+        return WorkerDiedError.exit_code
+    return 0 if any(row.result is not None for row in rows) else rows[0].exit_code
 
 
 def _name(row: StudyRow) -> str:

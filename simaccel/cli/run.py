@@ -131,11 +131,8 @@ def run(
     if dry_run:
         show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
         return
-    from simaccel.report import results
-    from simaccel.report.comparison import designs_json
+    from simaccel.report import comparison, results, rows, tables
     from simaccel.report.estimates import of_result, own_estimate_json
-    from simaccel.report.rows import operator_rows
-    from simaccel.report.tables import csv_text
 
     if checked and inputs[1].pod.count > 1:
         from simaccel.diagnosis.check import require_small
@@ -147,13 +144,13 @@ def run(
     compared = of_result(own, result) if own else []
     known = {**entries, **own}
     written = [f"trace: {trace}"] if trace else []
-    written += files.write("--csv", lambda: csv_text(operator_rows(result, known)))
+    written += files.write("--csv", lambda: tables.csv_text(rows.operator_rows(result, known)))
     written += files.write("--plot", lambda: result.plot().figure)
     beside = _run_neighbours(unsearched, experiment.options, jobs, quiet=quiet) if designs else []
     if as_json:
         document = {"check": [vars(check) for check in checks]} if checks else {}
         document |= own_estimate_json(compared) | report.json(experiment, result.accelerator)
-        show_json(result.to_dict() | document | designs_json(result, beside))
+        show_json(result.to_dict() | document | comparison.designs_json(result, beside))
     elif quiet and table != STDOUT:
         show(results.against_bound(result))
     elif table != STDOUT:

@@ -1,4 +1,7 @@
-"""Figures for papers: vector output, column widths, colours for colour-blind readers."""
+"""Figures for papers: vector output, column widths, colours for colour-blind readers.
+
+They are drawn and saved inside `style.style()`.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _DIRECTIVES: Final = "directives"
 
 
 def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
-    """Draw cycles and DRAM bytes in separate panels. Call it inside ``style()``."""
+    """Draw cycles and DRAM bytes in separate panels."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [group.run.cycles for group in explained]
@@ -115,7 +115,7 @@ def share_name(share: AssumptionShare) -> str:
 
 
 def draw_shares(rows: Sequence[Row]) -> Figure:
-    """Draw shares of the differences as bars to both sides of 0. Call it inside ``style()``."""
+    """Draw shares of the differences as bars to both sides of 0."""
     kinds = dict.fromkeys(
         share_name(share)
         for _, each in rows

@@ -82,10 +82,7 @@ def cause_parts(
 
 
 def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
-    """Draw two panels: the utilisation of each run, and the cycles of its array by cause.
-
-    Call it inside ``style()``.
-    """
+    """Draw two panels: the utilisation of each run, and the cycles of its array by cause."""
     height = _ROW_INCHES * (len(rows) + _GAP * _groups(rows)[-1]) + _REST_INCHES
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
@@ -165,8 +162,7 @@ _MOST_FLAT: Final = 6
 def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
     """Draw a metric over the first number that differs, with a line for each dataflow.
 
-    Without a number there are bars. Unknown values and failed runs are left out. Call it inside
-    ``style()``.
+    Without a number there are bars. Unknown values and failed runs are left out.
     """
     rows = _over_a_number(rows)
     figure = new_figure(_METRIC_WIDTH, _METRIC_HEIGHT, title)

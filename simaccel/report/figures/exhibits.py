@@ -47,7 +47,7 @@ _MOST_FLAT: Final = 6
 def draw_exhibit(
     name: Exhibit, rows: Sequence[Row], title: str, accelerator: Accelerator
 ) -> Figure:
-    """Draw the rows of an exhibit. Call it inside ``style()``."""
+    """Draw the rows of an exhibit."""
     if name == "roofline":
         return draw_roofline(rows, title, accelerator)
     draw = {"granularity": _granularity, "breakdown": _breakdown, "bandwidth": _bandwidth}[name]

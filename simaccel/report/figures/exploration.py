@@ -49,15 +49,12 @@ _MOST_NAMED = 10
 
 
 def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
-    """Draw energy over time, and area over time: all designs, and the frontier.
-
-    Call it inside ``style()``.
-    """
+    """Draw energy over time, and area over time: all designs, and the frontier."""
     return _draw_pairs(explored, [("seconds", "energy_pj"), ("seconds", "area_mm2")], title, 3.0)
 
 
 def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
-    """Draw each pair of the frontier's figures. Call it inside ``style()``."""
+    """Draw each pair of the frontier's figures."""
     return _draw_pairs(explored, list(combinations(FRONTIER, 2)), title, 4.4)
 
 
@@ -110,7 +107,7 @@ def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
 def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
     """Draw the objective at each setting of each axis: the best design, and the geometric mean.
 
-    There is a line for each scenario, relative to its best design. Call it inside ``style()``.
+    There is a line for each scenario, relative to its best design.
     """
     shown = [
         dimension

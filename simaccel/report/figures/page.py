@@ -99,7 +99,7 @@ def shown_window(trace: TraceReader, options: FigureOptions) -> ShownWindow:
 
 
 def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) -> Figure:
-    """Draw the panels of all kinds below one another. Call it inside ``style()``."""
+    """Draw the panels of all kinds below one another."""
     columns = options.columns or (1 if len(options.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in options.kinds]

@@ -44,7 +44,7 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     """Draw the front of each dataflow as steps: between two points the worse one is attained.
 
     ``x`` and ``y``: columns. Some points, spaced from end to end of a front, have their figures
-    beside them. Call it inside ``style()``.
+    beside them.
     """
     drawn = [row for row in rows if row.points]
     figure = new_figure(_WIDTH, _HEIGHT + _ROW * -(-len(drawn) // _COLUMNS), title)
@@ -83,7 +83,7 @@ _BEYOND = 4
 
 
 def draw_bound(report: BoundReport, title: str) -> Figure:
-    """Draw the front in two panels, or three with an accelerator. Call it inside ``style()``."""
+    """Draw the front in two panels, or three with an accelerator."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES, title)
     panels = figure.subplots(1, 2 + (report.accelerator is not None))
     points = report.found.front.points()
@@ -128,10 +128,7 @@ MOST_POINTS: Final = 20_000
 
 
 def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
-    """Draw the designs within the limits, coloured by PEs, and the best by each objective.
-
-    Call it inside ``style()``.
-    """
+    """Draw the designs within the limits, coloured by PEs, and the best by each objective."""
     designs = directed_designs.designs
     places = np.nonzero(designs.is_valid)
     every = max(1, -(-len(places[0]) // MOST_POINTS))

@@ -68,8 +68,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     """Draw a line for each dataflow (a panel for each length), and below it a stack for each.
 
     Where a dataflow doesn't run, its line has a gap and a cross stands below the axis. With
-    ``slopes``, bounds by sequence length, the measured DRAM bytes stand above them. Call it inside
-    ``style()``.
+    ``slopes``, bounds by sequence length, the measured DRAM bytes stand above them.
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     names = list(dict.fromkeys(row.dataflow for row in rows))
