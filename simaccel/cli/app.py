@@ -91,57 +91,20 @@ class _Simaccel(Commands):
 
 
 _COMMANDS = {
-    "run": (
-        "run.run",
-        "Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.",
-    ),
-    "generate": (
-        "several_runs.generate",
-        "Generate tokens with a transformer: a prefill, and a decode step for each token.",
-    ),
-    "compare": (
-        "compare.compare",
-        "Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.",
-    ),
-    "explore": (
-        "explore.explore_command",
-        "Explore a design space: map each design and run it on the machine.",
-    ),
-    "explain": (
-        "estimate.explain",
-        "Explain a run by three analyses: machine, bounds and MAESTRO's directives.",
-    ),
-    "estimate": (
-        "estimate.estimate",
-        "Predict the counts, the work and the lower bound of a run, without simulation.",
-    ),
-    "bound": (
-        "bound.bound",
-        "Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).",
-    ),
-    "directives": (
-        "directives.directives",
-        "Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.",
-    ),
-    "map": (
-        "estimate.map_workload",
-        "Map a workload by a dataflow or a mapspace, and save the mapping as YAML.",
-    ),
-    "hw": ("catalogues.hw", "Accelerators: list them, or show every field of one."),
-    "workload": (
-        "catalogues.workload",
-        "Workloads: list the catalogue, or show the operators of one.",
-    ),
-    "dram": (
-        "catalogues.dram",
-        "DRAM parts: list them, and the measured throughput of access patterns on them.",
-    ),
-    "trace": (
-        "trace.trace",
-        "Traces: the run, the waits of its engines, and the changes that help.",
-    ),
+    "run": "run.run",
+    "generate": "several_runs.generate",
+    "compare": "compare.compare",
+    "explore": "explore.explore_command",
+    "explain": "estimate.explain",
+    "estimate": "estimate.estimate",
+    "bound": "bound.bound",
+    "directives": "directives.directives",
+    "map": "estimate.map_workload",
+    "hw": "catalogues.hw",
+    "workload": "catalogues.workload",
+    "dram": "catalogues.dram",
+    "trace": "trace.trace",
 }
-"""Each command: where it is, and the first paragraph of its help."""
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -30,13 +33,13 @@ from simaccel.errors import Fault, InputError, require_none
 class Commands(click.Group):
     """A group of commands, each imported when it is used, as most take long to load.
 
-    ``places``: the module, the name in it, and the help of each command.
+    ``places``: the module of each command, and its name there.
     """
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - of click
-        places: Mapping[str, tuple[str, str]],
+        places: Mapping[str, str],
         **kwargs: Any,  # noqa: ANN401 - of click
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -50,14 +53,23 @@ class Commands(click.Group):
         """Import a command."""
         if cmd_name not in self.places:
             return None
-        module, _, name = f"simaccel.cli.{self.places[cmd_name][0]}".rpartition(".")
+        module, _, name = f"simaccel.cli.{self.places[cmd_name]}".rpartition(".")
         found: click.Command = getattr(import_module(module), name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
         """Write the help of each command, without importing it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.places[name][1]) for name in sorted(self.places)])
+            formatter.write_dl([(name, self.help_of(name)) for name in sorted(self.places)])
+
+    def help_of(self, command: str) -> str:
+        """Return the first paragraph of a command's help, from its source, without importing it."""
+        module, _, name = f"simaccel.cli.{self.places[command]}".rpartition(".")
+        source = Path(str(getattr(find_spec(module), "origin", ""))).read_text(encoding="utf-8")
+        found = re.search(
+            rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
+        )
+        return " ".join(found[1].split()) if found else ""
 
 
 Values = Mapping[str, object]
