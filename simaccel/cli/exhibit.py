@@ -232,8 +232,8 @@ def compare_fronts(
     points = [replace(base, dataflow=name) for name in names]
     outcomes = _find_all(partial(_find_front, front), points, jobs, "finding fronts")
     rows = [
-        pareto.FrontRow(name, found or Front(), problem, code)
-        for name, (found, problem, code) in zip(names, outcomes, strict=True)
+        pareto.FrontRow(name, mappings or Front(), problem, code)
+        for name, (mappings, problem, code) in zip(names, outcomes, strict=True)
     ]
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto.pareto_csv, rows))

@@ -88,12 +88,12 @@ class WantedSpace:
         loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.study.space import DesignSpace, require_described, require_sizes
 
-        given = {"dataflow": dataflows, **self.search.parallel(), **self.counts}
-        given["pipeline_parallel"] = given.pop("stages")
+        by_field = {"dataflow": dataflows, **self.search.parallel(), **self.counts}
+        by_field["pipeline_parallel"] = by_field.pop("stages")
         gather(
             partial(require_sizes, axes, loads),
             partial(require_described, dataflows, loads),
-            partial(_require_once, axes, {name for name, value in given.items() if value}),
+            partial(_require_once, axes, {name for name, value in by_field.items() if value}),
         )
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 

@@ -193,7 +193,7 @@ _OF_WAITS: Final = ("engine", "operator", "cause", "tile", "kind", "waits_for", 
 
 def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]:
     """Return the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
-    diagnosis, found = analysis.diagnosis, analysis.what_if
+    diagnosis, rerun = analysis.diagnosis, analysis.what_if
     parts = diagnosis.operators if operator is None else (diagnosis.part(operator),)
     return {
         "from": diagnosis.start,
@@ -203,14 +203,14 @@ def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]
         "operators": [part_json(analysis, part) for part in parts],
         "costliest": None if diagnosis.costliest is None else diagnosis.costliest.name,
         "proposal": None if analysis.proposal is None else asdict(analysis.proposal),
-        "what_if": found
+        "what_if": rerun
         and {
             "slots": FREE_SLOTS,
-            **pick(found.base, "cycles", "operators"),
+            **pick(rerun.base, "cycles", "operators"),
             "freed": [
                 pick(run, "resources", "cycles")
-                | {"speedup": speedup(found, run, TOTAL), "operators": run.operators}
-                for run in found.freed
+                | {"speedup": speedup(rerun, run, TOTAL), "operators": run.operators}
+                for run in rerun.freed
             ],
         },
     }

@@ -43,10 +43,10 @@ def exhibit_rows(
             every.append(_granularity(place, row, workload))
         elif row.result is not None:
             if exhibit == "roofline":
-                found = roofline_points(row.result, workload, points[0].accelerator)
+                parts = roofline_points(row.result, workload, points[0].accelerator)
             else:
-                found = _breakdown(row.result, workload)
-            every += [{**place, **each} for each in found]
+                parts = _breakdown(row.result, workload)
+            every += [{**place, **each} for each in parts]
     return every
 
 

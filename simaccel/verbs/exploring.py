@@ -126,7 +126,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
         InputError: all that can't be read. A design that can't be is a point that says why.
 
     """
-    loads, hardware = _loads(workloads), _several(accelerators)
+    loads, hardware = _loads(workloads), _as_sources(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)
     read = gather(
         lambda: _require_known(names, objective),
@@ -162,10 +162,10 @@ def _by_name(axes: Any) -> Axes:  # noqa: ANN401 - as `explore` takes
 def _loads(given: Any) -> list[tuple[WorkloadLike, float]]:  # noqa: ANN401 - as `explore` takes
     if isinstance(given, Mapping) and given:
         return list(given.items())
-    return [(one, 1.0) for one in _several(given)]
+    return [(one, 1.0) for one in _as_sources(given)]
 
 
-def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
+def _as_sources(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
     found = list(given) if isinstance(given, Mapping) else as_list(given)
     if not found:
         raise InputError([Fault("explore", "workload, accelerator", "nothing", "at least one")])

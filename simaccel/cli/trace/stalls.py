@@ -114,24 +114,24 @@ def _show_what_if(trace: TraceReader, analysis: StallAnalysis, operator: str | N
 
     if analysis.lacks:
         show("", f"no what-if: {analysis.lacks}")
-    found, diagnosis = analysis.what_if, analysis.diagnosis
-    if found is None:
+    rerun, diagnosis = analysis.what_if, analysis.diagnosis
+    if rerun is None:
         return
     also = "" if diagnosis.total.cycles == trace.cycles else ", not only of this window"
     where = f"{operator or 'the whole run'}{also}"
     show("", f"what if, for {where}: the same program with a resource infinitely fast")
     show("(what other designs would make of the workload: simaccel run --designs)")
-    show(what_if_table(found, diagnosis.part(operator).name))
-    if not any("array" in freed.resources for freed in found.freed):
+    show(what_if_table(rerun, diagnosis.part(operator).name))
+    if not any("array" in freed.resources for freed in rerun.freed):
         show("array and SFU are left out: as the memory takes no time, the run would take none")
-    if any(freed.cycles > found.base.cycles for freed in found.freed):
+    if any(freed.cycles > rerun.base.cycles for freed in rerun.freed):
         show(
             "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
             "with more urgent ones"
         )
-    if found.base.cycles != trace.cycles:
+    if rerun.base.cycles != trace.cycles:
         version = trace.header.version
         show(
             f"the trace's {cycles_text(trace.cycles)} cycles are those of simaccel {version}; this "
-            f"one takes {cycles_text(found.base.cycles)}, to which the table compares"
+            f"one takes {cycles_text(rerun.base.cycles)}, to which the table compares"
         )
