@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from simaccel.analytic.evaluation import require_countable
 from simaccel.dataflows import COMPARED, DEPLOYED, FUSING
@@ -42,16 +43,14 @@ def _accept(plugin: Plugin, loaded: object) -> Scheduler:
     return schedule
 
 
-def _schedule(
-    workload: Workload, accelerator: Accelerator, options: Options, *, name: str, module: str
-) -> Mapping:
-    """Schedule by a dataflow or mapspace; its module is imported only now."""
-    scheduler: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
-    return scheduler(workload, accelerator, options)
-
-
 def _lazy_schedulers(modules: dict[str, str]) -> dict[str, Scheduler]:
-    return {name: partial(_schedule, name=name, module=module) for name, module in modules.items()}
+    """Return schedulers by name, whose modules are imported only when they are called."""
+
+    def schedule(name: str, module: str, *run: Any) -> Mapping:  # noqa: ANN401 - a Scheduler's
+        scheduler: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
+        return scheduler(*run)
+
+    return {name: partial(schedule, name, module) for name, module in modules.items()}
 
 
 DATAFLOWS = Registry("simaccel.dataflows", _lazy_schedulers(NAMES), _accept)

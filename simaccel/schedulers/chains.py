@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints, take, tree_of
-from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
@@ -68,13 +67,8 @@ def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
         return None
     if any(name in space.escapes for name in space.made if name in space.read):
         return None
-    boxes = [
-        operand.tensor
-        for bound in space.operators
-        for operand in bound.operator.inputs
-        if operand.start
-    ]
-    if any(len(space.read[name]) > 1 for name in boxes):
+    inputs = (operand for bound in space.operators for operand in bound.operator.inputs)
+    if any(operand.start and len(space.read[operand.tensor]) > 1 for operand in inputs):
         return None  # a tile that several read begins at one place
     rows = tuple(
         rank
@@ -166,9 +160,13 @@ def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
         *(Keep(name, BUFFER, ints(1)) for name in kept),
         Fork(tuple(branches)),
     )
-    family = Family(space, branch, {}, held=held)
-    first = take(family, tuple(ints(0) for _ in family.shape))
-    return replace(family, aliases=aliases_of(space, tree_of_one(first), ()))
+    return _with_aliases(Family(space, branch, {}, held=held))
+
+
+def _with_aliases(family: Family) -> Family:
+    """Return a family with the tensors that are written in place, which are those of any tree."""
+    tree = tree_of(take(family, tuple(ints(0) for _ in family.shape)))
+    return replace(family, aliases=aliases_of(family.space, tree, family.around))
 
 
 def _einsum_branch(
@@ -304,9 +302,7 @@ def families_of(
     branch: Branch = (*outer, *keeps(beside), *keeps(made), Fork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)
-    family = Family(space, branch, {}, around, {first.name: held})
-    tree = tree_of(take(family, tuple(ints(0) for _ in family.shape)))
-    return [replace(family, aliases=aliases_of(space, tree, around))]
+    return [_with_aliases(Family(space, branch, {}, around, {first.name: held}))]
 
 
 def _loops(

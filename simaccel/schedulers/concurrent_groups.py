@@ -157,7 +157,17 @@ class _CoreDivision:
 
     def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
         """Return the units of strands on their own cores; None if that is impossible for one."""
-        cycles = [sum(map(self._cycles, strand.values())) for strand in strands]
+
+        def least_cycles(unit: Group) -> float:
+            """Return a lower bound of a unit's cycles on one core; infinite if it can't run."""
+            group = self._group_for(unit, 1)
+            if group is None:
+                return float("inf")
+            alone = self.workload.select_operators(group.operators)
+            on = self.search.accelerator.one_core
+            return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
+
+        cycles = [sum(map(least_cycles, strand.values())) for strand in strands]
         if max(cycles) == float("inf"):
             return None
         placed: dict[int, Group] = {}
@@ -169,15 +179,6 @@ class _CoreDivision:
                     return None
                 placed[number] = replace(group, place=place)
         return placed
-
-    def _cycles(self, unit: Group) -> float:
-        """Return a lower bound of a unit's cycles on one core; infinite if it can't run on one."""
-        group = self._group_for(unit, 1)
-        if group is None:
-            return float("inf")
-        alone = self.workload.select_operators(group.operators)
-        on = self.search.accelerator.one_core
-        return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
 
     def _group_for(self, group: Group, count: int) -> Group | None:
         """Return a group for ``count`` cores; None if it is fused and cut for another number."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.hardware import Accelerator
@@ -104,9 +105,8 @@ class _Compiler:
         """Yield the operators of each kernel, in order."""
         left = [*self.workload.by_name]
         while left:
-            names = self._first_kernel(left)
+            yield (names := self._first_kernel(left))
             left = [name for name in left if name not in names]
-            yield names
 
     def _first_kernel(self, left: Sequence[str]) -> tuple[str, ...]:
         """Return the operators of the next kernel, the longest that the rules allow."""
@@ -179,13 +179,9 @@ class _Compiler:
             return self._stream_product(group, kernels, sizes)
         windows = sliding_ranks(op)
         cut = tuple(rank for rank in parts.m if rank in windows)
-        if not cut:
-            return self._first_fitting(
-                group, kernels.load_whole, sizes, [parts.g], [parts.m, parts.n]
-            )
         images = tuple(rank for rank in parts.m if rank not in windows)
-        stages = [images], [parts.n], [cut], [parts.g]
-        return self._first_fitting(group, kernels.load_whole, sizes, *stages)
+        plain, sliding = ([parts.g], [parts.m, parts.n]), ([images], [parts.n], [cut], [parts.g])
+        return self._first_fitting(group, kernels.load_whole, sizes, *(sliding if cut else plain))
 
     def _stream_product(self, group: Group, kernels: ProductTrees, sizes: Sizes) -> Group:
         """Return a kernel that streams rows of a product's inputs, or columns of its weights."""
@@ -230,10 +226,7 @@ class _Compiler:
             cut = converted_blocks_tree(space, op, parts, blocks, int(ahead))
             if cut and self._fits(placed := replace(group, tree=cut)):
                 return placed
-
-        def tree(tiles: Sizes) -> Tree:
-            return converted_tree(space, op, parts, tiles)
-
+        tree = partial(converted_tree, space, op, parts)
         return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
 
     # --- attention
@@ -256,13 +249,14 @@ class _Compiler:
             rank for rank in of_queries if spec.repeats_keys and has_cache and rank != masked
         ]
         rows = [rank for rank in of_queries if rank not in repeated]
+        n_keys = space.sizes[axis]  # in two pieces, if softmax divides after the last product
+        pieces = [Loop(axis, -(-n_keys // 2))] if spec.divides_results and n_keys > 1 else []
 
         def tree(tiles: Sizes, slots: int) -> Tree:
             loops = [Loop(rank, 1) for rank in repeated] + cut_loops(space, [*shared, *rows], tiles)
-            pieces = self._pieces(space, str(axis))
             own = {scores.output.name, softmax.output.name}
             names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
-            values = slots if space.sizes[str(axis)] >= spec.values_ahead_from else 1
+            values = slots if n_keys >= spec.values_ahead_from else 1
             moving = {scores.names[1]: slots, attend.names[1]: values}
             keeps = [Keep(name, slots=moving.get(name, 2)) for name in names if name not in own]
             inside = [Keep(name) for name in names if name in own]
@@ -276,12 +270,6 @@ class _Compiler:
             return (*loops, *around, *pieces, *streamed, *inside, Fork(leaves))
 
         return self._attention_fitting(group, tree, space, shared, rows)
-
-    def _pieces(self, space: IterationSpace, axis: str) -> list[Loop]:
-        """Return a loop over two pieces of the keys if softmax divides after the last product."""
-        keys = space.sizes[axis]
-        divides = self.accelerator.compiler.attention.divides_results and keys > 1
-        return [Loop(axis, -(-keys // 2))] if divides else []
 
     def _attention_fitting(
         self,
@@ -316,7 +304,9 @@ class _Compiler:
         spec = self.accelerator.compiler
         block = spec.vector_block_elements
         if not all(map(is_plain, space.operators)) or (whole > block and not axes):
-            return self._search(names)
+            # no rule for such an operator, as for pooling
+            goal = Goal.from_options(self.accelerator, self.options, self.workload)
+            return TreeSearch(goal).group(self.workload, names[0])
         most, slots = max(1, block // whole), 2
         alike = not axes and all(is_elementwise(item.operator) for item in space.operators)
         if spec.elementwise == "whole" and alike:
@@ -339,11 +329,6 @@ class _Compiler:
             return {rank: ranks[rank] * layout.lanes}
         choices = tilings(ranks, layout.sublanes, layout.lanes)
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
-
-    def _search(self, names: tuple[str, ...]) -> Group:
-        """Return the tree that a search finds for an operator without a rule, such as pooling."""
-        search = TreeSearch(Goal.from_options(self.accelerator, self.options, self.workload))
-        return search.group(self.workload, names[0])
 
     # --- sizes
 

@@ -117,20 +117,6 @@ def block_sizes(extent: int) -> list[int]:
     return list(even_pieces(extent).tolist())
 
 
-def _flash_tiles(
-    problem: AttentionProblem, accelerator: Accelerator
-) -> tuple[list[FlatTile], list[FlatTile]]:
-    """Return the candidate tiles of flash with all keys, and those with key tiles (online softmax).
-
-    Each has rows of one head, or some whole heads.
-    """
-    g, q, c = (problem.size(ranks) for ranks in (problem.heads, problem.rows, (problem.key_rank,)))
-    rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
-    rows += [(n, q) for n in _HEADS if n < g]
-    keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
-    return [(n, r, c) for n, r in rows], [(n, r, k) for n, r in rows for k in keys]
-
-
 def candidates(
     problem: AttentionProblem, search: TreeSearch, options: Options, kind: str
 ) -> GroupSearch:
@@ -154,18 +140,20 @@ def _families(
     """
     if granularity:
         grids: tuple[list[FlatTile], ...] = (flat_tiles(problem, granularity, accelerator),)
-    else:
-        grids = _flash_tiles(problem, accelerator)
+    else:  # rows of one head or whole heads: with all keys, and with key tiles (online softmax)
+        g, q = problem.size(problem.heads), problem.size(problem.rows)
+        c = problem.size((problem.key_rank,))
+        blocks = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
+        blocks += [(n, q) for n in _HEADS if n < g]
+        keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
+        grids = [(*block, c) for block in blocks], [(*b, k) for b in blocks for k in keys]
     rows = other_rows(problem, accelerator) if granularity == "r" else []
     widths = problem.widths(accelerator)
     for is_online, tiles in zip((False, True), grids, strict=False):
         for pipelined in (False, True) if options.pipeline else (False,):
             for sizes in filter(None, (tiles, rows)):
-                made = list(
-                    flat_families(
-                        problem, sizes, online=is_online, pipelined=pipelined, widths=widths
-                    )
-                )
+                how = {"online": is_online, "pipelined": pipelined}
+                made = list(flat_families(problem, sizes, **how, widths=widths))
                 yield from [made] if made else []
     inner = _inner_families(problem, granularity, accelerator) if granularity else []
     yield from [inner] if inner else []

@@ -161,33 +161,22 @@ class FrontSearch:
 
     def _repeat(self, front: Front[Alternative], name: str) -> Front[Alternative]:
         """Return a front with the figures of all runs of an operator instead of one."""
-        times = self.workload.times(name)
-        points = tuple(
-            replace(
-                point,
-                cycles=point.cycles * times,
-                energy_pj=point.energy_pj * times,
-                dram_bytes=point.dram_bytes * times,
-            )
+        times, parts = self.workload.times(name), ("cycles", "energy_pj", "dram_bytes")
+        points = (
+            replace(point, **{part: getattr(point, part) * times for part in parts})
             for point in front.points
         )
-        return replace(front, points=points)
+        return replace(front, points=tuple(points))
 
     def _front(self, grid: CandidateSet) -> Front[Alternative]:
         """Return the front of a grid, and of its neighbours if not all candidates may run."""
         fits = grid.fitting(self.goal.room)
-        ends = (
-            []
-            if fits.size <= EFFORT.exact and grid.is_complete()
-            else self._single_figure_front(grid)
-        )
-        if fits.size <= EFFORT.exact:
+        is_exact = fits.size <= EFFORT.exact
+        ends = [] if is_exact and grid.is_complete() else self._single_figure_front(grid)
+        if is_exact:
             run = self._run_places([(grid, int(row)) for row in fits], ends, FOREVER)
-            proved = not self.goal.is_over
-            best = (
-                tuple(best_of(self.figures, [*run.values(), *ends])) if ends else (*run.values(),)
-            )
-            return Front(points=best, seen=int(fits.size), proved=proved)
+            every = best_of(self.figures, [*run.values(), *ends]) if ends else run.values()
+            return Front(points=(*every,), seen=int(fits.size), proved=not self.goal.is_over)
         run = self._run_places(self._sample_bound_fronts(grid), ends, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
@@ -245,9 +234,7 @@ class FrontSearch:
         if not places:
             return {}
         parts, known = self.figures.parts, dict[int, Alternative]()
-        least = np.concatenate(
-            [self._lower_bounds(grid, ints([number])) for grid, number in places]
-        )
+        least = np.concatenate([self._lower_bounds(grid, ints([at])) for grid, at in places])
         figures_of_ends = np.array([end.parts for end in ends]).reshape(-1, 4)[:, parts]
         is_open = ~beaten(least, figures_of_ends)
         places, least = [places[int(at)] for at in np.flatnonzero(is_open)], least[is_open]
@@ -274,7 +261,5 @@ def _alternative_of(grid: CandidateSet, scored: ScoredTree) -> Alternative:
     return _alternative((replace(grid.group, tree=scored.tree),), scored)
 
 
-def _alternative(body: Body, scored: ScoredTree) -> Alternative:
-    return Alternative(
-        body, scored.cycles, scored.energy_pj, scored.dram_bytes, scored.buffer_bytes
-    )
+def _alternative(body: Body, tree: ScoredTree) -> Alternative:
+    return Alternative(body, tree.cycles, tree.energy_pj, tree.dram_bytes, tree.buffer_bytes)

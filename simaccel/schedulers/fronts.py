@@ -55,9 +55,8 @@ def front(
     explorer = FrontSearch(workload, goal, figures, trees)
     best = _front(explorer, dataflow, options)
     if not best.points:
-        raise NothingFitsError(
-            f"{dataflow}: no mapping fits the buffer of {capacity(accelerator)} B"
-        )
+        room = capacity(accelerator)
+        raise NothingFitsError(f"{dataflow}: no mapping fits the buffer of {room} B")
     return best
 
 
@@ -87,9 +86,8 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     if not holds and not explorer.goal.is_shared:
         return front
     plain = [step for step in steps if step.kind != SHARED_ROWS]
-    return explorer.hold_and_parallelise(
-        front, _join_steps(explorer, plain, fronts).points, holds=holds
-    )
+    others = _join_steps(explorer, plain, fronts).points
+    return explorer.hold_and_parallelise(front, others, holds=holds)
 
 
 def _join_steps(
@@ -115,16 +113,9 @@ def _staged_front(
 ) -> Front[Alternative]:
     """Return the front of L, softmax and A alone, and with resident rows."""
     problem = staged.problem
-    alone = explorer.join_fronts(
-        [
-            explorer.front_of_group(
-                explorer.search.operator_candidates(
-                    explorer.workload, name, problem.merged_ranks(name)
-                )
-            )
-            for name in problem.part
-        ]
-    )
+    merges = ((name, problem.merged_ranks(name)) for name in problem.part)
+    search = partial(explorer.search.operator_candidates, explorer.workload)
+    alone = explorer.join_fronts([explorer.front_of_group(search(*each)) for each in merges])
     resident = explorer.front_of_bodies(_resident(explorer, problem, granularity))
     return explorer.merge_fronts([alone, resident])
 

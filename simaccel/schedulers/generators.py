@@ -6,7 +6,7 @@ The search for one mapping and the search for a front use the same steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.analytic.family import Family
@@ -46,10 +46,10 @@ def steps_of(
     ``best`` may fuse any run of consecutive operators. Other dataflows have attentions at their
     granularities, single operators, and epilogues where the chip's compiler fuses them.
     """
-    names = [operator.name for operator in workload.operators]
-    if dataflow == "best":
-        return [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
-    return list(_own_steps(workload, search, options, dataflow))
+    steps = _StepGenerator(workload, search, options, dataflow)
+    if dataflow != "best":
+        return list(steps.dataflow_steps())
+    return [step for at in range(len(workload.operators)) for step in steps.from_operator(at)]
 
 
 def attention_kinds(dataflow: str) -> list[str]:
@@ -67,103 +67,90 @@ def attention_kinds(dataflow: str) -> list[str]:
     return [f"{family}-{letter}" for letter in granularity or GRANULARITIES]
 
 
-def _own_steps(
-    workload: Workload, search: TreeSearch, options: Options, dataflow: str
-) -> Iterator[ScheduleStep]:
-    """Yield the steps of `naive`, `flex`, `flat` or `flash`, or of one granularity of them."""
-    several = len(workload.operators) > 1  # else there is nothing to fuse
-    fuses = several and search.accelerator.compiler.epilogues and not dataflow.startswith("naive")
-    behind, at = longest_epilogues(workload) if fuses else {}, 0
-    for part in parts(workload):
-        if isinstance(part, tuple):
-            yield from _attention(workload, part, at, search, options, dataflow)
-            at += len(part)
-            continue
-        yield _single_step(workload, at, search)
-        if part in behind:
-            chain = behind[part]
-            together = search_epilogue(search, chain)
-            yield _step(workload, at, len(chain.group.operators), "epilogue", together, search)
-        at += 1
+@dataclass(frozen=True)
+class _StepGenerator:
+    """The steps of a dataflow."""
 
+    workload: Workload
+    search: TreeSearch
+    options: Options
+    dataflow: str
 
-def _step(
-    workload: Workload,
-    start: int,
-    count: int,
-    kind: str,
-    candidates: GroupSearch | StagedAttention,
-    search: TreeSearch,
-) -> ScheduleStep:
-    times = workload.times(workload.operators[start].name)
-    return ScheduleStep(start, start + count, kind, candidates, search.goal, times)
+    def dataflow_steps(self) -> Iterator[ScheduleStep]:
+        """Yield the steps of `naive`, `flex`, `flat` or `flash`, or of one granularity of them."""
+        fuses = len(self.workload.operators) > 1 and self.search.accelerator.compiler.epilogues
+        is_fixed = self.dataflow.startswith("naive")
+        behind, at = longest_epilogues(self.workload) if fuses and not is_fixed else {}, 0
+        for part in parts(self.workload):
+            if isinstance(part, tuple):
+                yield from self._attention(part, at)
+                at += len(part)
+                continue
+            yield self._single_step(at)
+            if part in behind:
+                chain = behind[part]
+                together = search_epilogue(self.search, chain)
+                yield self._step(at, len(chain.group.operators), "epilogue", together)
+            at += 1
 
+    def from_operator(self, start: int) -> Iterator[ScheduleStep]:
+        """Yield the steps that begin with an operator: alone, and with those after it."""
+        operators = self.workload.operators[start : start + EFFORT.longest]
+        names = tuple(operator.name for operator in operators)
+        alone = self._single_step(start)
+        yield alone
+        if alone.value < float("inf") and self.search.goal.is_over:
+            return
+        for count in range(2, len(names) + 1):
+            fused = names[:count]
+            part = attention_of(self.workload, fused)
+            if part is not None:
+                yield from self._attention(part, start)
+            elif apart := fusion_fault(self.workload, fused):
+                account = SearchAccount(name=SHARED_ROWS, operators=fused, space=0, left_out=apart)
+                self.options.on_account(account)
+            else:
+                yield from self._chain(fused, start)
 
-def _single_step(workload: Workload, start: int, search: TreeSearch) -> ScheduleStep:
-    name = workload.operators[start].name
-    candidates = search.operator_candidates(workload, name)
-    return _step(workload, start, 1, "alone", candidates, search)
+    def _step(
+        self, start: int, count: int, kind: str, candidates: GroupSearch | StagedAttention
+    ) -> ScheduleStep:
+        times = self.workload.times(self.workload.operators[start].name)
+        return ScheduleStep(start, start + count, kind, candidates, self.search.goal, times)
 
+    def _single_step(self, start: int) -> ScheduleStep:
+        name = self.workload.operators[start].name
+        candidates = self.search.operator_candidates(self.workload, name)
+        return self._step(start, 1, "alone", candidates)
 
-def _steps(
-    workload: Workload, start: int, search: TreeSearch, options: Options
-) -> Iterator[ScheduleStep]:
-    """Yield the steps that begin with an operator: alone, and with those after it."""
-    names = [operator.name for operator in workload.operators[start : start + EFFORT.longest]]
-    alone = _single_step(workload, start, search)
-    yield alone
-    if alone.value < float("inf") and search.goal.is_over:
-        return
-    for count in range(2, len(names) + 1):
-        part = attention_of(workload, names[:count])
-        if part is not None:
-            yield from _attention(workload, part, start, search, options, "best")
-        elif apart := fusion_fault(workload, names[:count]):
-            fused = tuple(names[:count])
-            account = SearchAccount(name=SHARED_ROWS, operators=fused, space=0, left_out=apart)
-            options.on_account(account)
-        else:
-            yield from _chain(workload, names[:count], start, search)
+    def _chain(self, names: Sequence[str], start: int) -> Iterator[ScheduleStep]:
+        """Yield a run of operators with shared rows, if they are one."""
+        if sum(isinstance(self.workload.operator(n), Einsum) for n in names) > EFFORT.einsums:
+            return
+        chain = chain_of(self.workload, names)
+        if chain is None:
+            return
 
+        def families(space: IterationSpace) -> list[list[Family]]:
+            piece, on = replace(chain, space=space), self.search.accelerator
+            return [[family] for family in (chain_family(piece, on), *families_of(piece, on))]
 
-def _chain(
-    workload: Workload, names: Sequence[str], start: int, search: TreeSearch
-) -> Iterator[ScheduleStep]:
-    """Yield a run of operators with shared rows, if they are one."""
-    if sum(isinstance(workload.operator(name), Einsum) for name in names) > EFFORT.einsums:
-        return
-    chain = chain_of(workload, names)
-    if chain is None:
-        return
+        candidates = self.search.group_search(
+            chain.group, chain.space, families, SHARED_ROWS, label=SHARED_ROWS
+        )
+        if candidates.bound(self.search.goal.room) < float("inf"):
+            kind = "epilogue" if is_epilogue(chain) else SHARED_ROWS
+            yield self._step(start, len(names), kind, candidates)
 
-    def families(space: IterationSpace) -> list[list[Family]]:
-        piece, on = replace(chain, space=space), search.accelerator
-        return [[family] for family in (chain_family(piece, on), *families_of(piece, on))]
-
-    candidates = search.group_search(
-        chain.group, chain.space, families, SHARED_ROWS, label=SHARED_ROWS
-    )
-    if candidates.bound(search.goal.room) < float("inf"):
-        kind = "epilogue" if is_epilogue(chain) else SHARED_ROWS
-        yield _step(workload, start, len(names), kind, candidates, search)
-
-
-def _attention(
-    workload: Workload,
-    part: Attention,
-    start: int,
-    search: TreeSearch,
-    options: Options,
-    dataflow: str,
-) -> Iterator[ScheduleStep]:
-    """Yield an attention as each kind of a dataflow maps it."""
-    problem = problem_of(workload, part)
-    staged = StagedAttention(problem, search)
-    kinds = attention_kinds(dataflow)
-    fitting = flat.fitting_kinds(problem, kinds, search.accelerator)
-    for kind in kinds:
-        if kind.startswith(STAGED):
-            yield _step(workload, start, len(part), kind, staged, search)
-        elif kind in fitting:
-            candidates = flat.candidates(problem, search, options, kind)
-            yield _step(workload, start, len(part), kind, candidates, search)
+    def _attention(self, part: Attention, start: int) -> Iterator[ScheduleStep]:
+        """Yield an attention as each kind of the dataflow maps it."""
+        problem = problem_of(self.workload, part)
+        staged = StagedAttention(problem, self.search)
+        kinds = attention_kinds(self.dataflow)
+        fitting = flat.fitting_kinds(problem, kinds, self.search.accelerator)
+        for kind in kinds:
+            if kind.startswith(STAGED):
+                yield self._step(start, len(part), kind, staged)
+            elif kind in fitting:
+                candidates = flat.candidates(problem, self.search, self.options, kind)
+                yield self._step(start, len(part), kind, candidates)

@@ -68,13 +68,10 @@ def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[Reside
         while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
             tensors.append(then)
         first, last = lives[name][0], lives[tensors[-1]][1]
-        candidates.append(ResidentTensor(tuple(tensors), first, last, _bytes(workload, tensors)))
+        bits = max(workload.tensors[tensor].bits for tensor in tensors)
+        n_bytes = in_bytes(math.prod(workload.shapes[name]), bits)
+        candidates.append(ResidentTensor(tuple(tensors), first, last, n_bytes))
     return candidates
-
-
-def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
-    bits = max(workload.tensors[name].bits for name in tensors)
-    return in_bytes(math.prod(workload.shapes[tensors[0]]), bits)
 
 
 def _lives(workload: Workload, groups: Sequence[Group]) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -163,7 +160,8 @@ class GroupPlace:
         if key in self._known:
             return self._known[key][0]
         room = self.room(held)
-        if room < 0 or (held and self._is_cut()):
+        is_cut = bool(core_spreads(self.group)) and not self.is_searched  # its buffers differ
+        if room < 0 or (held and is_cut):
             return NOWHERE
         value, moved = self._candidates(held).candidates.bound_and_bytes(room)
         return additive_value(value, self.search.goal) * (self.error or 1.0), moved
@@ -175,7 +173,12 @@ class GroupPlace:
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held, unless that is known."""
         if not self.is_known(held):
-            self._known[self._key(held)] = self._find_price(held)
+            search, taken = self.request(held)
+            price, tree, best = NOWHERE, self.group.tree, search.fastest(taken)
+            if best is not None:
+                tree = best.tree if held or self.is_searched else tree
+                price = additive_value(best.value, self.search.goal), float(best.dram_bytes)
+            self._known[self._key(held)] = price, tree
         value = self._known[self._key(held)][0][0]
         if self.error is None and value < NOWHERE[0]:
             least, _ = self._candidates(held).candidates.bound_and_bytes(self.room(held))
@@ -190,14 +193,6 @@ class GroupPlace:
         """Return the best tree found with these tensors held."""
         return self._known[self._key(held)][1]
 
-    def _find_price(self, held: Sequence[ResidentTensor]) -> tuple[Price, Tree]:
-        search, taken = self.request(held)
-        best = search.fastest(taken)
-        if best is None:
-            return NOWHERE, self.group.tree
-        tree = best.tree if held or self.is_searched else self.group.tree
-        return (additive_value(best.value, self.search.goal), float(best.dram_bytes)), tree
-
     @cached_property
     def _known(self) -> dict[object, tuple[Price, Tree]]:
         """Costs and trees of the group, in any body, by the tensors held."""
@@ -211,10 +206,6 @@ class GroupPlace:
     def _chain(self) -> OperatorChain | None:
         """An einsum with its epilogue."""
         return epilogue(self.workload, self.group.operators)
-
-    def _is_cut(self) -> bool:
-        """Return whether the group is cut over cores and thus can't share a buffer."""
-        return bool(core_spreads(self.group)) and not self.is_searched
 
     @property
     def is_searched(self) -> bool:
@@ -256,21 +247,17 @@ class GroupPlace:
         )
 
     def _candidates(self, held: Sequence[ResidentTensor]) -> GroupSearch:
-        return self.search_held(held) if self.is_searched else self._fused_candidates(held)
-
-    def _fused_candidates(self, held: Sequence[ResidentTensor]) -> GroupSearch:
-        """Return the candidates of a fused group that isn't searched again, with held tensors."""
+        if self.is_searched:
+            return self.search_held(held)
         touched = self._touched_tensors(held)
-        key = self._name, tuple(each.tensors for each in touched), "fused"
+
+        def fused_search() -> GroupSearch:
+            shared = SharedSearch(lambda: [self._fuse_held(touched)])
+            goal = replace(self.search.goal, on_account=ignore)
+            return GroupSearch(self.group, shared, goal, {}, "kept")
+
         return self.search.recall(
-            key,
-            lambda: GroupSearch(
-                self.group,
-                SharedSearch(lambda: [self._fuse_held(touched)]),
-                replace(self.search.goal, on_account=ignore),
-                {},
-                "kept",
-            ),
+            (self._name, tuple(t.tensors for t in touched), "fused"), fused_search
         )
 
     def _trees(self, piece: Group) -> list[Tree]:
@@ -298,10 +285,7 @@ class GroupPlace:
         aliases = aliases_of(space, group.tree, self.fixed)
         sources = {out: self.workload.in_place.get(out) for out in aliases if out not in kept}
         own = {out: source for out, source in sources.items() if source in kept}
-        families = [
-            replace(
-                family_of(space, replace(group, tree=remove_tiles(tree, kept, own)), keeps), cut=cut
-            )
-            for tree in self._trees(group)
-        ]
+        trees = (remove_tiles(tree, kept, own) for tree in self._trees(group))
+        families = [family_of(space, replace(group, tree=tree), keeps) for tree in trees]
+        families = [replace(family, cut=cut) for family in families]
         return self.search.goal.candidates(self.group, families)

@@ -8,9 +8,8 @@ the same. A workload that is already compiled is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 from simaccel.hardware import Accelerator
@@ -53,8 +52,9 @@ def compile_graph(
     if accelerator.compiler.stays:
         sizes = _sizes_on_chip(workload, share(workload))
         for what in accelerator.compiler.stays:
-            kept = _STAYING[what](workload, capacity(accelerator), sizes)
-            workload = _keep(workload, kept)
+            old, names = workload.tensors, _STAYING[what](workload, capacity(accelerator), sizes)
+            kept = {name: replace(old[name], shared=True) for name in names if not old[name].shared}
+            workload = replace(workload, tensors={**old, **kept}) if kept else workload
     return workload
 
 
@@ -230,8 +230,7 @@ def _repeat_keys(
         return workload
     for part in parts(workload):
         if isinstance(part, tuple):
-            pieces = partial(_pieces, share, workload, part[0])
-            workload = _repeat_for(workload, accelerator, (part[0], part[2]), pieces)
+            workload = _repeat_for(workload, accelerator, (part[0], part[2]), share)
     return workload
 
 
@@ -239,11 +238,11 @@ def _repeat_for(
     workload: Workload,
     accelerator: Accelerator,
     products: tuple[str, str],
-    pieces_of: Callable[[Collection[str]], int],
+    share: Callable[[Workload], Pod | None],
 ) -> Workload:
     """Return a workload in which one attention's keys and values are repeated, if they fit.
 
-    ``products``: its logits, and what it attends to; ``pieces_of``: how often chips cut ranks.
+    ``products``: its logits, and what it attends to; ``share``: as of `compile_graph`.
     """
     logit, attend = products
     spec, most = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
@@ -259,8 +258,10 @@ def _repeat_for(
     beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
     needed, room = 2 * each + 2 * beside, most - (spec.reserved_bytes or 0)
     pieces = accelerator.pod.count
-    if room < needed <= room * pieces:
-        pieces = pieces_of({*heads, *keys.ranks})
+    if room < needed <= room * pieces:  # chips may cut the ranks in fewer pieces
+        pod, cut = share(workload), {*heads, *keys.ranks}
+        cuts = pod.cuts.get(logit, {}).items() if pod is not None else ()
+        pieces = math.prod(axis.size for rank, axes in cuts if rank in cut for axis in axes)
     if needed > room * pieces:
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()
@@ -279,22 +280,6 @@ def _repeat_for(
     added = {name for name in tensors if name not in workload.tensors}
     once = workload.once | added if logit in workload.once else workload.once
     return replace(workload, operators=tuple(operators), tensors=tensors, once=once)
-
-
-def _pieces(
-    share: Callable[[Workload], Pod | None], workload: Workload, name: str, ranks: Collection[str]
-) -> int:
-    """Return the number of pieces of each rank of an operator, perhaps fewer than chips."""
-    pod = share(workload)
-    cuts = pod.cuts.get(name, {}).items() if pod is not None else ()
-    return math.prod(axis.size for rank, axes in cuts if rank in ranks for axis in axes)
-
-
-def _keep(workload: Workload, names: Collection[str]) -> Workload:
-    """Return a workload with some tensors kept on the chip."""
-    old = workload.tensors
-    kept = {name: replace(old[name], shared=True) for name in names if not old[name].shared}
-    return replace(workload, tensors={**old, **kept}) if kept else workload
 
 
 def _is_part(workload: Workload) -> bool:
@@ -317,9 +302,13 @@ def _given_operands(workload: Workload, room: int, sizes: Mapping[str, int]) -> 
     """Return the external operands of a whole program's products, if all of them fit the chip."""
     if _is_part(workload) or sum(_bytes_of_all_layers(workload, sizes).values()) > room:
         return set()
-    made = {operator.output.tensor for operator in workload.operators}
-    read = (one.tensor for op in _products(workload.by_name) for one in op.inputs)
-    return set(read) - made
+    read, made = set[str](), set[str]()
+    for operator in workload.operators:
+        made.add(operator.output.tensor)
+        of, _, _ = operator.name.partition(f".{CONVERTED}.")
+        if isinstance(workload.operator(of), Einsum):  # a product, or what converts its operands
+            read |= {operand.tensor for operand in operator.inputs}
+    return read - made
 
 
 def _rows(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
@@ -380,14 +369,6 @@ def _resident_weights(workload: Workload, room: int, sizes: Mapping[str, int]) -
                 outcome.add(name)
                 room -= n_bytes
     return outcome
-
-
-def _products(operators: Mapping[str, Operator]) -> Iterator[Operator]:
-    """Yield products, and what converts their operands."""
-    for operator in operators.values():
-        of, _, _ = operator.name.partition(f".{CONVERTED}.")
-        if isinstance(operators[of], Einsum):
-            yield operator
 
 
 _STAYING: Final = {

@@ -18,13 +18,13 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.schedulers.einsums import roles
+from simaccel.schedulers.group_place import remove_tiles
 from simaccel.schedulers.kernel_trees import shrink_sizes
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY
-from simaccel.workload.names import tensor_of
 
 _FOLDS_HIGH = 4
 """Height of the fixed tile of A, in array sides."""
@@ -62,24 +62,26 @@ def _fixed_family(
     names = dict.fromkeys((*op.names, op.output.name))
     around = tuple(Keep(name) for name in kept)
     height, group = _FOLDS_HIGH * array.rows, Group(operators=(op.name,), tree=())
+
+    def loops(ranks: tuple[str, ...], most: int) -> list[Loop]:
+        """Return loops whose tiles have at most ``most`` positions, over all of ``ranks``."""
+        tiles = shrink_sizes(space, ranks, most)
+        return [Loop(rank, tiles[rank]) for rank in ranks]
+
     while height:
         tree: Tree = (
             *(Loop(rank, 1) for rank in ranks.g),
-            *_cut_loops(space, ranks.n, array.cols),
-            *_cut_loops(space, ranks.k, array.rows),
-            *_cut_loops(space, ranks.m, height),
+            *loops(ranks.n, array.cols),
+            *loops(ranks.k, array.rows),
+            *loops(ranks.m, height),
             *(Keep(tensor, slots=2) for tensor in names),
             Do(op.name, ARRAY, stationarity),
         )
         totals = evaluate(family_of(space, replace(group, tree=tree)), accelerator)
         need, others_fit = int(totals.buffer_bytes()), bool(totals.fits())
         if need <= capacity(accelerator) and others_fit:
-            left = tuple(
-                node
-                for node in tree
-                if not isinstance(node, Keep) or tensor_of(node.tensor) not in kept
-            )
-            return [family_of(space, replace(group, tree=left), around)]
+            tree = remove_tiles(tree, {*kept}, {})
+            return [family_of(space, replace(group, tree=tree), around)]
         height //= 2
     if need <= capacity(accelerator):
         raise NothingFitsError(
@@ -91,9 +93,3 @@ def _fixed_family(
         f"{op.name}: a fold's weights and one row need {need} B, the buffer has "
         f"{capacity(accelerator)} B"
     )
-
-
-def _cut_loops(space: IterationSpace, ranks: tuple[str, ...], most: int) -> list[Loop]:
-    """Return loops whose tiles have at most ``most`` positions, over all of ``ranks``."""
-    tiles = shrink_sizes(space, ranks, most)
-    return [Loop(rank, tiles[rank]) for rank in ranks]

@@ -60,13 +60,8 @@ def map_over_cores(
     )
     spread = tuple(group for part in first.body for group in search.part(part))
     require_none(unmet_spreads(spreads, search.met))
-    fastest = spread if spreads else _faster(workload, first.body, spread, goal)
+    fastest = spread if spreads else search.faster(workload, first.body, spread)
     return mapping_of(workload, first.dataflow, fastest)
-
-
-def _faster(workload: Workload, first: Body, other: Body, goal: Goal) -> Body:
-    """Return the mapping with the better objective; of equal ones the first."""
-    return min((first, other), key=lambda body: measure_groups(workload, body, goal).value)
 
 
 @dataclass
@@ -100,7 +95,11 @@ class _Search:
         for group in part.groups:
             single = self.schedule(self.workload.select_operators(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
-        return groups if self.spreads else _faster(whole, (part,), groups, self.goal)
+        return groups if self.spreads else self.faster(whole, (part,), groups)
+
+    def faster(self, workload: Workload, *bodies: Body) -> Body:
+        """Return the mapping with the best objective; of equal ones the first."""
+        return min(bodies, key=lambda body: measure_groups(workload, body, self.goal).value)
 
     def _best(self, group: Group) -> Body:
         """Return the best mapping of a group's operators: the group itself, or one on all cores."""
@@ -109,7 +108,11 @@ class _Search:
         ranks = list(parallel_ranks(space))
         if required := [rank for rank in ranks if rank in self.spreads]:
             return self._search_spread(whole, group, space, required)
-        cuts = list(self._cuts(space))
+        floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
+        cuts = [  # lower bound of the objective, rank, size of a piece
+            (floors.floor_of(cut) if timed else 0, cut.spreads[0].rank, cut.spreads[0].tile)
+            for cut in cuts_of_one_rank(space, self.accelerator)
+        ]
         key = key_of(space, ()) if len(space.operators) == 1 else None
         if key is not None and key in self.known:
             chosen = self.known[key]
@@ -126,13 +129,6 @@ class _Search:
         if key is not None:
             self.known.setdefault(key, taken)
         return best
-
-    def _cuts(self, space: IterationSpace) -> Iterator[tuple[float, str, int]]:
-        """Yield the lower bound of each cut, its rank, and the size of a piece."""
-        floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
-        for cut in cuts_of_one_rank(space, self.accelerator):
-            (spread,) = cut.spreads
-            yield floors.floor_of(cut) if timed else 0, spread.rank, spread.tile
 
     def _search_spread(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]

@@ -25,8 +25,9 @@ from simaccel.hardware.chips import ChipPod
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
-from simaccel.mapping.tree import Do, Group, Keep, Spread, WorkloadReference
+from simaccel.mapping.tree import Do, Group, Keep, Spread, Tree, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.search.judge import mapping_of
 from simaccel.search.problems import Options
 from simaccel.units import SFU
 from simaccel.workload import Einsum, Operator, Vector, Workload
@@ -138,19 +139,12 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
         batch = max(operator.ranks.get(BATCH, 1) for operator in workload.operators)
         degrees = replace(degrees, alike=batch % degrees.batch != 0)
     heads = _heads(workload, degrees.tensor)
-    cuts = {
-        operator.name: tuple(_cuts(operator, degrees, heads)) for operator in workload.operators
-    }
+    cuts = {op.name: tuple(_cuts(op, degrees, heads)) for op in workload.operators}
     if not degrees.sequence:
         return cuts
     adding = _adding_parts(workload)
-    more = {
-        operator.name: (
-            *cuts[operator.name],
-            *(() if operator.name in adding else _cuts_of_tokens(operator, degrees)),
-        )
-        for operator in workload.operators
-    }
+    tokens = {op.name: tuple(_cuts_of_tokens(op, degrees)) for op in workload.operators}
+    more = {name: own if name in adding else (*own, *tokens[name]) for name, own in cuts.items()}
     if more == cuts:
         allowed = f"nothing: tensor degree {degrees.tensor} divides tokens of no norm or residual"
         raise InputError([Fault("--sequence-parallel", "workload", workload.name, allowed)])
@@ -199,14 +193,8 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
 
     """
     experts, allowed = expert_count(workload), ""
-    used = max(
-        (
-            operator.ranks.get(_EXPERTS, 0)
-            for operator in workload.operators
-            if _PLACES in operator.ranks
-        ),
-        default=0,
-    )
+    sizes = (op.ranks.get(_EXPERTS, 0) for op in workload.operators if _PLACES in op.ranks)
+    used = max(sizes, default=0)
     if not experts:
         allowed = f"nothing: {workload.name} has no experts"
     elif not any(GROUPS in operator.ranks for operator in workload.operators):
@@ -243,9 +231,8 @@ def _cuts(
         yield from ((rank, heads[rank]) for rank in own if heads[rank] > 1)
     elif _INNER in operator.ranks and degrees.tensor > 1:
         if operator.ranks[_INNER] % degrees.tensor:
-            allowed = (
-                f"a degree that divides {operator.ranks[_INNER]}, the inner size of {operator.name}"
-            )
+            size, name = operator.ranks[_INNER], operator.name
+            allowed = f"a degree that divides {size}, the inner size of {name}"
             raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
         yield _INNER, degrees.tensor
     elif _VOCABULARY in operator.ranks and operator.ranks[_VOCABULARY] % degrees.tensor == 0:
@@ -264,9 +251,8 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
     parts = degrees.data if shares else degrees.batch
     if parts > 1 and cut is not None:
         if ranks[cut] % parts:
-            options = [
-                f"--{name}-parallel" for name in ("data", "expert") if vars(degrees)[name] > 1
-            ]
+            kinds = ("data", "expert")
+            options = [f"--{name}-parallel" for name in kinds if vars(degrees)[name] > 1]
             what = "batch" if cut == BATCH else "groups of tokens"
             allowed = f"a degree that divides the {what} of {ranks[cut]}"
             raise InputError([Fault(", ".join(options), "data", parts, allowed)])
@@ -306,21 +292,12 @@ def share_of(
         InputError: what can't be cut.
 
     """
-    groups = tuple(
-        Group(
-            operators=(operator.name,),
-            tree=(
-                *_keeps(once, [operator.name]),
-                *_nodes(operator, spreads[operator.name]),
-                Do(operator.name, SFU),
-            ),
-        )
-        for operator in workload.operators
-    )
-    reference = WorkloadReference(workload.name, workload.fingerprint)
-    pod, findings = shard(
-        workload, MappingTree(workload=reference, dataflow="", body=groups), chips
-    )
+    groups = []
+    for operator in workload.operators:
+        name, cuts = operator.name, spreads[operator.name]
+        tree: Tree = (*_keeps(once, [name]), *_nodes(operator, cuts), Do(name, SFU))
+        groups.append(Group(operators=(name,), tree=tree))
+    pod, findings = shard(workload, mapping_of(workload, "", groups), chips)
     if pod is None:
         raise InputError([Fault("chips", *finding) for finding in dict.fromkeys(findings)])
     return pod

@@ -127,9 +127,8 @@ def _hold_in_run(
     best = _search_residents(places, tensors, nothing)
     cheapest, goal = best, search.goal
     if goal.objective == "cycles" and goal.tolerance:
-        cheapest = _search_residents(
-            places, tensors, best, _total_price(places, best)[0] * (1 + goal.tolerance)
-        )
+        limit = _total_price(places, best)[0] * (1 + goal.tolerance)
+        cheapest = _search_residents(places, tensors, best, limit)
     made = (
         list(_build_groups(places, residents)) if any(residents) or is_open else body
         for residents in (best, cheapest)
@@ -223,9 +222,10 @@ def _cheapest(
     states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [(0.0, 0.0, ())]}
     for at, place in enumerate(places):
         fresh = [resident for resident in tensors if resident.first == at]
+        subsets = [[r for n, r in enumerate(fresh) if k >> n & 1] for k in range(1 << len(fresh))]
         further: dict[frozenset[ResidentTensor], list[Label]] = {}
         for held, labels in states.items():
-            for new in _subsets(fresh):
+            for new in subsets:
                 now = tuple(resident for resident in tensors if resident in held or resident in new)
                 value, moved = place.expected_cost(now)
                 after = frozenset(resident for resident in now if resident.last > at)
@@ -245,11 +245,6 @@ def _cheapest(
         return list(min(labels, key=itemgetter(0, 1))[2])
     within = [label for label in labels if label[0] <= limit]
     return list(min(within or labels, key=itemgetter(1, 0))[2])
-
-
-def _subsets(tensors: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
-    for number in range(1 << len(tensors)):
-        yield tuple(tensor for at, tensor in enumerate(tensors) if number >> at & 1)
 
 
 def _build_groups(

@@ -5,6 +5,7 @@ A path is a sequence of steps that has each operator of the workload once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -58,17 +59,15 @@ class ScheduleStep:
         once = self.goal.objective == "footprint"
         return additive_value(value, self.goal) * (1 if once else self.times)
 
-    def _scale_to_single(self, value: float) -> float:
-        value = value if self.goal.objective == "footprint" else value / self.times
-        return value**2 if self.goal.objective == "edp" else value
-
     def find(self, limit: float, *, cheaply: bool = False) -> None:
         """Search for the best below a limit; the value is infinite if there is none.
 
         ``cheaply``: search a single group for the least costly within it that a few runs find.
         """
         gain = EFFORT.fused_gain if self.kind == SHARED_ROWS and not cheaply else 0.0
-        search, single = self.candidates, self._scale_to_single(limit * (1 - gain))
+        search, single = self.candidates, limit * (1 - gain)
+        single = single if self.goal.objective == "footprint" else single / self.times
+        single = single**2 if self.goal.objective == "edp" else single
         try:
             if cheaply and isinstance(search, GroupSearch):
                 mapped = search.map_cheaply(single)
@@ -188,7 +187,8 @@ def cheapest_searched(
     whole workload could gain enough by a step; otherwise it is not searched.
     """
     total = max if goal.objective == "footprint" else sum
-    only = _in_every_path(open_steps, count)
+    numbers = Counter(at for step in open_steps for at in range(step.start, step.stop))
+    only = {at for at, number in numbers.items() if number == 1}  # one step has this operator
     while True:
         path = cheapest(open_steps, count, total)
         known = cheapest([step for step in open_steps if step.body], count, total)
@@ -205,20 +205,11 @@ def cheapest_searched(
                 break
             if known and not can_gain(step):
                 step.leave_out()
-            elif id(step) in only or step in cheapest(
-                open_steps, count, total
-            ):  # with what was found before it
+                continue
+            is_needed = bool(only & {*range(step.start, step.stop)})
+            if is_needed or step in cheapest(open_steps, count, total):  # as of what was found
                 ceiling = value_of(known, total) * (1 + goal.tolerance) if known else float("inf")
                 step.find(_limit(open_steps, step, count, total, ceiling))
-
-
-def _in_every_path(steps: Sequence[ScheduleStep], count: int) -> set[int]:
-    """Return the steps, by identity, with an operator that no other step has."""
-    have: list[list[int]] = [[] for _ in range(count)]
-    for step in steps:
-        for at in range(step.start, step.stop):
-            have[at].append(id(step))
-    return {having[0] for having in have if len(having) == 1}
 
 
 def _limit(
@@ -232,13 +223,8 @@ def _limit(
     limit = float("inf")
     if total is sum and ceiling < limit:
         limit = ceiling - least_total(steps, 0, count, lambda step: step.value, step) + step.value
-    singles = [
-        single
-        for single in steps
-        if single.stop == single.start + 1
-        and step.start <= single.start < step.stop
-        and single is not step
-    ]
+    alone = (other for other in steps if other.stop == other.start + 1 and other is not step)
+    singles = [single for single in alone if step.start <= single.start < step.stop]
     if len(singles) < step.stop - step.start or any(single.body is None for single in singles):
         return limit
     return min(limit, value_of(singles, total))

@@ -26,11 +26,7 @@ def additive_value(value: float, goal: Goal) -> float:
 
 def unique(bodies: Sequence[Body]) -> list[Body]:
     """Return the different bodies, in their order."""
-    found: list[Body] = []
-    for body in bodies:
-        if body not in found:
-            found.append(body)
-    return found
+    return [body for at, body in enumerate(bodies) if body not in bodies[:at]]
 
 
 def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:

@@ -26,11 +26,7 @@ from simaccel.search.judge import FOREVER, Judge, ScoredTree, mapping_of
 from simaccel.search.mapspace.limits import dataflows, limits
 from simaccel.search.mapspace.mapping_target import MappingTarget, rooms_of
 from simaccel.search.mapspace.mapspace_search import MapspaceResult
-from simaccel.search.mapspace.nests import (
-    EmptyMapspaceError,
-    NestResult,
-    map_einsum,
-)
+from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_einsum
 from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.near_ties import choose_near_tie, losses
 from simaccel.search.problems import Options, Scheduler
@@ -74,26 +70,19 @@ def choices(
             if isinstance(array, SpatialArraySpec)
             else dict(dataflows(operator, constraints).items())
         )
-        every.append(
-            tuple(
-                MappingTarget(
-                    einsum=operator,
-                    tensors=workload.tensors,
-                    accelerator=accelerator,
-                    strategy=strategy,
-                    dataflow=dataflow,
-                    constraints=constraints,
-                    stationarity=stationarity,
-                )
-                for stationarity, dataflow in by_held.items()
-                if held in (None, stationarity)
-            )
+        target = partial(MappingTarget, einsum=operator, tensors=workload.tensors)
+        target = partial(target, accelerator=accelerator, strategy=strategy)
+        choice = tuple(
+            target(dataflow=dataflow, constraints=constraints, stationarity=kind)
+            for kind, dataflow in by_held.items()
+            if held in (None, kind)
         )
-        if not every[-1]:
+        if not choice:
             allowed = f"one of {', '.join(map(str, by_held))}, which --constrain leaves"
             raise InputError([Fault("command line", "--stationarity", held, allowed)])
-        for target in every[-1]:
-            target.spaces()
+        for alternative in choice:
+            alternative.spaces()
+        every.append(choice)
     return every
 
 
@@ -117,9 +106,8 @@ def search_all(
     if len(distinct) == 1 or options.end_time() is not None:
         results: Iterable[_Searched] = _in_turn(distinct, options)
     else:
-        results = options.each(
-            partial(_search_choice, options=options.without_callbacks()), distinct
-        )
+        search_one = partial(_search_choice, options=options.without_callbacks())
+        results = options.each(search_one, distinct)
     known: dict[object, _Searched] = {}
     for number, (shape, result) in enumerate(zip(firsts, results, strict=True), start=1):
         known[shape] = result
@@ -289,12 +277,10 @@ def _walk(
 ) -> CandidateWalk:
     """Run the good mappings of a search, with two slots a tile where there is room."""
     assert result.good is not None  # noqa: S101 - narrows the type
-    family, group = (
-        target.family(result.space, result.good, double=True),
-        target.empty(result.space),
-    )
-    aim, tolerance = options.effort.aim, options.tolerance
-    walk = CandidateWalk(CandidateSet(group, [family], judge, aim, tolerance=tolerance))
+    family = target.family(result.space, result.good, double=True)
+    group, aim = target.empty(result.space), options.effort.aim
+    candidates = CandidateSet(group, [family], judge, aim, tolerance=options.tolerance)
+    walk = CandidateWalk(candidates)
     below = best.scored.value if best else FOREVER
     walk.go(UNLIMITED, StoppingRule(gap=0.0, patience=_RUNS), below)
     return walk
@@ -334,12 +320,12 @@ def mapping_from(
     """
     known = {each.target.einsum.name: each for each in mapped}
     search = TreeSearch(Goal(Judge(accelerator)))
-    groups: list[Group] = []
-    for operator in workload.operators:
-        if isinstance(operator, Vector):
-            groups.append(search.group(workload, operator.name))
-        else:
-            groups.append(double_buffered(known[operator.name]))
+    groups = [
+        search.group(workload, operator.name)
+        if isinstance(operator, Vector)
+        else double_buffered(known[operator.name])
+        for operator in workload.operators
+    ]
     return mapping_of(workload, strategy, groups)
 
 
