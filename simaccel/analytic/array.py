@@ -266,12 +266,8 @@ def _group_kinds(kinds: Sequence[_EqualFolds], shape: tuple[int, ...]) -> list[_
     """Return kinds of folds stacked along a first axis if they are small, else one by one."""
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
-    return [
-        _EqualFolds(
-            *(stack([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES)
-        )
-        for group in groups
-    ]
+    fields = ([[getattr(kind, name) for kind in group] for name in _NAMES] for group in groups)
+    return [_EqualFolds(*(stack(own, len(shape)) for own in each)) for each in fields]
 
 
 def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:

@@ -176,9 +176,8 @@ class BlockFills:
         if path.leaf.unit != ARRAY:
             return ZERO
         last = _last_sizes(sizes, path, inside)
-        return ints(
-            self.units.edges(path, cuts, last)["tail"] + self.units.accelerator.tail_latency_cycles
-        )
+        latency = self.units.accelerator.tail_latency_cycles
+        return ints(self.units.edges(path, cuts, last)["tail"] + latency)
 
 
 def _first_sizes(sizes: Sizes, path: TreePath, inside: int = 0) -> Sizes:

@@ -26,7 +26,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
-from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
 
@@ -100,18 +100,11 @@ def _totals(
         piece = family(share.sizes)
         reads: dict[str, CoreSets] = {}
         if cut.spreads and accelerator.cores.noc.multicast:
-            moving = _moving(piece.space).items()
-            reads = {name: share.readers(cut.spreads, ranks) for name, ranks in moving}
+            moving: dict[str, set[str]] = {}  # ranks that move a tensor in any of its uses
+            for view in (view for op in piece.space.operators for _, view in op.uses):
+                moving.setdefault(view.name, set()).update(piece.space.moves(view))
+            reads = {name: share.readers(cut.spreads, ranks) for name, ranks in moving.items()}
         yield CoreTotals(share.cores, evaluate(piece, accelerator), reads)
-
-
-def _moving(space: IterationSpace) -> dict[str, set[str]]:
-    """Return, by tensor of a group, the ranks that move it in any of its uses."""
-    ranks: dict[str, set[str]] = {}
-    for op in space.operators:
-        for _, view in op.uses:
-            ranks.setdefault(view.name, set()).update(space.moves(view))
-    return ranks
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ def _visits(fills: BlockFills, counts: FamilyCounts) -> Terms:
         return {}
     inside = len(family.branch) - 1
     first, *between, last = paths
-    innermost = _innermost_place(units.cuts(first), inside)
+    innermost = ints(-1)  # position of the innermost loop outside of the fork
+    for (at, _), place in units.cuts(first).places.items():
+        innermost = maximum(innermost, place) if at < inside else innermost
 
     def tile_cycles(path: TreePath, least: int = 1) -> Ints:
         """Return the cycles of one tile per visit, over all visits of at least ``least`` tiles."""
@@ -228,12 +230,3 @@ def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
         before.output.name in {view.name for view in after.inputs}
         for before, after in pairwise(ops)
     )
-
-
-def _innermost_place(cuts: PathCuts, inside: int) -> Ints:
-    """Return the position of the innermost loop outside of the fork; -1 without one."""
-    innermost = ints(-1)
-    for (at, _), place in cuts.places.items():
-        if at < inside:
-            innermost = maximum(innermost, place)
-    return innermost

@@ -57,10 +57,8 @@ class LinkWork:
         """The cores that wait for it (None: all); of a message, its core on the chip."""
         if not self.exchange.is_message:
             return self.exchange.cores
-        layout = (
-            self.exchange.target_layout if self.act == "receive" else self.exchange.source_layout
-        )
-        return remote_cores(layout.first)
+        layouts = self.exchange.source_layout, self.exchange.target_layout
+        return remote_cores(layouts[self.act == "receive"].first)
 
     @property
     def core(self) -> int:
@@ -108,7 +106,9 @@ class LinkWork:
         exchange, moved = self.exchange, Counter[Level]()
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, n_in, n_out in exchange.chunks(self.accelerator):
-            sent = received = self._sent_bytes(self._max_bytes(n_in, n_out))
+            most = self._max_bytes(n_in, n_out)
+            cost = self.accelerator.pod.cost(exchange.kind, most, exchange.axes)
+            sent = received = cost.sent_bytes
             if self.act in ("send", "send_receive"):
                 sent = exchange.n_bytes(n_in)
                 received = 0 if self.act == "send" else exchange.n_bytes(n_out)
@@ -129,11 +129,6 @@ class LinkWork:
             moved[HOPS_READ, exchange.source] += loaded * hops_in
             moved[HOPS_WRITE, exchange.target] += stored * hops_out
         return {level: n for level, n in moved.items() if n}
-
-    def _sent_bytes(self, n_bytes: int) -> int:
-        """Return the bytes of a collective that a chip sends."""
-        exchange = self.exchange
-        return self.accelerator.pod.cost(exchange.kind, n_bytes, exchange.axes).sent_bytes
 
     def _links(self, *, write: bool) -> tuple[str, ...]:
         """Return the links of the NoC between memories and the core whose queues it uses."""

@@ -113,11 +113,8 @@ class _PathEnds:
         stay, unit, turns = _stay(group), _unit(group), _turns(group)
         known = self.units.get(unit)
         end = _latest(_add_to_end(known, stay - turns.front), _add_to_end(self.before, stay))
-        of_unit = [
-            known,
-            _add_to_end(known, stay - turns.all),
-            _add_to_end(self.before, stay - turns.rear),
-        ]
+        of_unit = [known, _add_to_end(known, stay - turns.all)]
+        of_unit.append(_add_to_end(self.before, stay - turns.rear))
         if previous is not None:
             late = _late_work(group, _late_tensors(group, previous, again=again), stay)
             end = _latest(end, _add_to_end(self.last, late.whole))
@@ -262,11 +259,6 @@ def _is_on(core: int, place: range | None) -> bool:
     return core % CHIP < PIPELINE if place is None else core in place
 
 
-def _edges(place: range | None) -> tuple[int, ...]:
-    """Return the first core of a place and the first one behind it, between which cores differ."""
-    return (0,) if place is None else (0, place.start, place.stop)
-
-
 def one_after_the_other(
     placed: Sequence[tuple[PlacedGroup | LinkWork, Counter[str]]],
 ) -> Counter[str]:
@@ -277,7 +269,8 @@ def one_after_the_other(
     groups of which they are the first.
     """
     zero: Counter[str] = Counter()
-    edges = {edge for part, _ in placed for edge in _edges(part.place)}
+    places = [part.place for part, _ in placed if part.place is not None]
+    edges = {0, *(edge for place in places for edge in (place.start, place.stop))}
     ends = dict.fromkeys(sorted(edges), zero)
     made: dict[str, Counter[str]] = {}
     for times, run in groupby(placed, lambda pair: pair[0].times):

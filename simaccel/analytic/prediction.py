@@ -214,8 +214,7 @@ def _busiest(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     """Return the work of the busiest resource in cycles, by its name."""
     work: Counter[str] = Counter()
     for part in placed:
-        own = part.resources if isinstance(part, LinkWork) else part.sums.resources
-        work.update({name: n * part.times for name, n in own.items()})
+        work.update({name: n * part.times for name, n in _resources(part).items()})
     busiest = max(work, key=lambda name: work[name])
     return Counter({busiest: work[busiest]})
 
@@ -244,24 +243,34 @@ def _place_groups(
 def _predict_part(
     placed: PlacedGroup | LinkWork, parts: Mapping[str, str], *, overlaps: bool
 ) -> GroupPrediction:
+    times, macs, elements = placed.times, 0, 0
     if isinstance(placed, LinkWork):
-        return _predict_exchange(placed, overlaps=overlaps)
-    sums, times = placed.sums, placed.times
-    terms = _bound_of(placed)
-    moved = {level: int(n) for level, n in sums.moved.items()}
-    if parts:
-        moved = merge_parts(moved, parts, sums.received)
+        name, moved, room = placed.name, placed.moved, placed.buffer_bytes
+        whole = {level: n * times for level, n in moved.items()}
+        by_level = placed.accelerator.energy_by_level(0, 0, whole, placed.cycles * times)
+        energy = {level: float(n) for level, n in by_level.items()}
+    else:
+        name, sums = placed.group.name, placed.sums
+        macs, elements = int(sums.macs) * times, int(sums.elements) * times
+        moved = {level: int(n) for level, n in sums.moved.items()}
+        moved = merge_parts(moved, parts, sums.received) if parts else moved
+        room = int(sums.buffer_bytes()) + placed.kept_bytes
+        energy = {level: n * times for level, n in sums.energy_pj.items()}
     return GroupPrediction(
-        name=placed.group.name,
-        bound_terms={name: n * times for name, n in terms.items()},
-        macs=int(sums.macs) * times,
-        elements=int(sums.elements) * times,
+        name=name,
+        bound_terms={term: n * times for term, n in _bound_of(placed).items()},
+        macs=macs,
+        elements=elements,
         moved={level: n * times for level, n in moved.items() if n},
-        buffer_bytes=int(sums.buffer_bytes()) + placed.kept_bytes,
-        resources={name: n * times for name, n in sums.resources.items()},
-        energy_pj={level: n * times for level, n in sums.energy_pj.items()},
+        buffer_bytes=room,
+        resources={unit: n * times for unit, n in _resources(placed).items()},
+        energy_pj=energy,
         overlaps=overlaps,
     )
+
+
+def _resources(part: PlacedGroup | LinkWork) -> Mapping[str, int]:
+    return part.resources if isinstance(part, LinkWork) else part.sums.resources
 
 
 def _bound_of(part: PlacedGroup | LinkWork) -> Terms:
@@ -270,22 +279,6 @@ def _bound_of(part: PlacedGroup | LinkWork) -> Terms:
         return part.path
     terms = part.sums.bound_terms
     return {name: n for name, n in terms.items() if name != "start"} if is_joined(part) else terms
-
-
-def _predict_exchange(work: LinkWork, *, overlaps: bool) -> GroupPrediction:
-    moved = {level: n * work.times for level, n in work.moved.items()}
-    energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
-    return GroupPrediction(
-        name=work.name,
-        bound_terms={name: n * work.times for name, n in work.path.items()},
-        macs=0,
-        elements=0,
-        moved=moved,
-        buffer_bytes=work.buffer_bytes,
-        resources={name: n * work.times for name, n in work.resources.items()},
-        energy_pj={level: float(n) for level, n in energy.items()},
-        overlaps=overlaps,
-    )
 
 
 def _add_terms(some: Iterable[Mapping[str, int]]) -> Counter[str]:

@@ -197,9 +197,8 @@ def _preset(
 def _noc(topology: str) -> dict[str, Any]:
     """Return two pipes of a topology: 4 B per link and cycle, one cycle per hop, as edge.yaml."""
     pipe = {"topology": topology, "link_bytes_per_cycle": 4, "hop_cycles": 1}
-    source = (
-        f"preset {topology}: 4 B per link and cycle, one cycle per hop, as assumed in edge.yaml"
-    )
+    source = "4 B per link and cycle, one cycle per hop, as assumed in edge.yaml"
+    source = f"preset {topology}: {source}"
     return {"distribution": pipe, "collection": dict(pipe), "source": source}
 
 

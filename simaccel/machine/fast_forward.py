@@ -239,16 +239,10 @@ class PeriodDetector:
             self._remember(2 * self.power if old else 1)
         else:
             self.looks += 1
-        budget.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
-
-    def _points(self, looked_at: int) -> int:
-        """Return the cost in points of a comparison of ``looked_at`` parts; probes are free.
-
-        Divided by the number of cores, as these have as many times the events in a period.
-        """
+        # probes are free; several cores have as many times the events in a period
         parts, lanes = len(self.scope.parts), len(self.scope.lanes)
-        points = PART_POINTS * looked_at * (parts - lanes) // parts
-        return -(-points // self.forward.cores)
+        points = PART_POINTS * (forward.looked_at - looked_at) * (parts - lanes) // parts
+        budget.spend(LOOK_POINTS - (-points // forward.cores))
 
     def _recall_snapshot(self, places: list[int]) -> Snapshot | None:
         """Return the snapshot, unless it is another loop's or its state can't occur again."""

@@ -179,7 +179,9 @@ class _PlacedBlock:
         adding = (
             moved.adding if not adds else grid.arrays(min(grid.high, grid.round_rows), cols).down
         )
-        width, macs = self._held_width(), rows * cols * grid.stream * self.products
+        accumulator = array.accumulates(stationarity)
+        width = 0 if accumulator is None else accumulator.bytes_per_element
+        macs = rows * cols * grid.stream * self.products
         return Fold(
             cycles=array.cycles_in(grid, min(rows, grid.rows), min(cols, grid.cols), stationarity),
             macs=macs,
@@ -200,10 +202,6 @@ class _PlacedBlock:
             * moved.adding
             * (not leaves),
         )
-
-    def _held_width(self) -> int:
-        accumulator = self.accelerator.systolic.accumulates(self.block.stationarity)
-        return 0 if accumulator is None else accumulator.bytes_per_element
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def missing_elements(operator: Operator, output: TensorView, held: Sequence[Box]
     for dim, size in enumerate(output.shape):
         spans = merge_intervals([span for box in boxes for span in box[dim]])
         if spans != ((0, size),):
-            return f"positions {_text(spans)} of dimension {dim} are stored, not 0..{size}"
+            text = ", ".join(f"{start}..{stop}" for start, stop in spans[:3]) or "none"
+            return f"positions {text} of dimension {dim} are stored, not 0..{size}"
     edges = [
         sorted({at for box in boxes for span in box[dim] for at in span})
         for dim in range(len(output.shape))
@@ -75,7 +76,8 @@ def missing_elements(operator: Operator, output: TensorView, held: Sequence[Box]
             at = [marks[int(index)] for marks, index in zip(edges, cell, strict=True)]
             return f"the element at {at} is not stored"
         return ""
-    elements, volume = math.prod(output.shape), sum(map(_volume, boxes))
+    sizes = ((sum(stop - start for start, stop in spans) for spans in box) for box in boxes)
+    elements, volume = math.prod(output.shape), sum(map(math.prod, sizes))
     return "" if volume >= elements else f"{volume} of {elements} elements are stored"
 
 
@@ -104,14 +106,6 @@ def merge_intervals(spans: Sequence[Interval]) -> tuple[Interval, ...]:
         else:
             intervals.append((start, stop))
     return tuple(intervals)
-
-
-def _text(spans: Sequence[Interval]) -> str:
-    return ", ".join(f"{start}..{stop}" for start, stop in spans[:3]) or "none"
-
-
-def _volume(box: Box) -> int:
-    return math.prod(sum(stop - start for start, stop in spans) for spans in box)
 
 
 @dataclass

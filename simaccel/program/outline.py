@@ -217,14 +217,12 @@ class _Walk:
             self._place(keep, view, place, full, path, leaf, buffered=buffered, depth=depth)
             buffered = buffered or place == BUFFER
         pes = any(keep.level != BUFFER for keep, _, _ in holding)
-        if leaf.do.unit == MAC and not pes and not buffered and not self._is_held_around(name):
+        held = holding_tensor(self.space.workload, name, self.around)
+        is_around = any(keep.tensor == held for keep in self.around)
+        if leaf.do.unit == MAC and not (pes or buffered or is_around):
             self._stream(name, view, path, leaf)
             return True
         return bool(holding)
-
-    def _is_held_around(self, name: str) -> bool:
-        held = holding_tensor(self.space.workload, name, self.around)
-        return any(keep.tensor == held for keep in self.around)
 
     def _stream(self, name: str, view: TensorView, path: _Path, leaf: OperatorLeaf) -> None:
         if name == leaf.op.output.name:

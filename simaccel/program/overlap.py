@@ -130,7 +130,8 @@ def _overlap_by(
     rooms: _Rooms,
 ) -> Overlap:
     """Return the overlap of an operator where a compiler's kernels overlap, or each waits."""
-    if place.operator.joined and not _follows_exchange(place, places):
+    before = (command for name in place.before for command in places[name].operator.commands)
+    if place.operator.joined and not any(isinstance(command, Link) for command in before):
         return replace(_overlap(place, places, rooms), joined=True)
     cores = place.operator.cores
     if cores is not None and cores[0] % CHIP == PIPELINE:
@@ -193,15 +194,6 @@ def _walk(
     return last
 
 
-def _follows_exchange(place: _OpPlace, places: Mapping[str, _OpPlace]) -> bool:
-    """Return whether an operator may come directly behind an exchange over links."""
-    return any(
-        isinstance(command, Link)
-        for name in place.before
-        for command in places[name].operator.commands
-    )
-
-
 class _Rooms:
     """The capacity of each memory, and the slots that each operator reserves there."""
 
@@ -256,7 +248,8 @@ def _overlap(
     if _stands_alone(place, places) and rooms.fit(operator, shared, others):
         own = (n_bytes * n for name, (n_bytes, n) in slots.items() if name not in shared)
         more = sum(own) if others else 0
-        free = known.keys() >= _loaded_tiles(operator)
+        loads = (command for command in commands(operator.body) if isinstance(command, Load))
+        free = known.keys() >= {load.tile.name for load in loads if not between_tiles(load)}
         return Overlap(
             free=free,
             whole=True,
@@ -338,9 +331,3 @@ def _tensors_outside(operator: Operator, way: type[Load | Store]) -> Iterator[st
     for command in commands(operator.body):
         if isinstance(command, way) and not between_tiles(command):
             yield transfer_of(command)[0].name
-
-
-def _loaded_tiles(operator: Operator) -> set[str]:
-    """Return the names of the tiles that are loaded from memory."""
-    loads = (one for one in commands(operator.body) if isinstance(one, Load))
-    return {load.tile.name for load in loads if not between_tiles(load)}

@@ -38,11 +38,6 @@ from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS
 
 
-def _flag(word: str) -> LineValue:
-    """Return a field that is true where a word stands."""
-    return LineValue(word, lambda *_: word, lambda *_: True)
-
-
 def _list(separator: str, inner: LineValue, pattern: str = r"\S+") -> LineValue:
     """Return a field of several values, ``-`` if there are none."""
     return LineValue(
@@ -111,7 +106,10 @@ _MOVED: Final = LineForm(TransferTraffic, "{outer}/{inner}", {}).value()
 _FIELDS: Final[dict[str, LineValue]] = {
     **dict.fromkeys(("name", "place", "axis", "rank", "row", "tensor"), WORD),
     **dict.fromkeys(("tile", "source", "target"), _TILE_NAME),
-    **{word: _flag(word) for word in ("back", "slides", "noc", "diagonal", "joined")},
+    **{  # true where the word stands
+        word: LineValue(word, lambda *_, word=word: word, lambda *_: True)
+        for word in ("back", "slides", "noc", "diagonal", "joined")
+    },
     **dict.fromkeys(("moved", "writes"), _MOVED),
     "viewed": _VIEWED,
     "width": LineValue(
@@ -201,12 +199,6 @@ def program_text(program: Program) -> str:
     return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
-def _command_line(command: Command, around: TilesByName) -> str:
-    if isinstance(command, UnitCommand):
-        return command.text
-    return _COMMANDS[type(command)].text(command, around)
-
-
 def _body_lines(body: Sequence[Node], depth: int, around: TilesByName) -> list[str]:
     pad = "  " * depth
     lines: list[str] = []
@@ -219,7 +211,10 @@ def _body_lines(body: Sequence[Node], depth: int, around: TilesByName) -> list[s
             if any(isinstance(child, Operator) for child in node.body):
                 inside = {**around, **{tile.name: tile for tile in node.tiles}}
         else:
-            lines.append(pad + _command_line(node, around))
+            if isinstance(node, UnitCommand):
+                lines.append(pad + node.text)
+            else:
+                lines.append(pad + _COMMANDS[type(node)].text(node, around))
             continue
         lines += [f"{pad}  {_TILE.text(tile, around)}" for tile in node.tiles]
         lines += _body_lines(node.body, depth + 1, inside)

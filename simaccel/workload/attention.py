@@ -146,8 +146,7 @@ def attention(
     own_sizes: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
     kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS
     tensors, byte_faults = make_tensors(name, kinds, bytes_per_element, bytes_by_tensor)
-    faults = size_faults(name, own_sizes) + scope_faults(name, scope) + byte_faults
-    require_none(faults)
+    require_none(size_faults(name, own_sizes) + scope_faults(name, scope) + byte_faults)
     sizes = {"b": batch, **dict.fromkeys("nqc", seq_len)}
     sizes |= {"e": dimensions.hidden, "h": dimensions.heads}
     sizes |= {"d": dimensions.head_size, "f": dimensions.ff_size}

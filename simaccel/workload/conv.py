@@ -57,25 +57,16 @@ class Conv:
     def document(self) -> dict[str, object]:
         """Return the sizes in the form of a workload file."""
         shape = {rank.upper(): size for rank, size in self.ranks.items()}
-        return {
-            "kind": "conv",
-            "shape": shape,
-            "stride": list(self.stride),
-            "dilation": list(self.dilation),
-        }
+        steps = {"stride": list(self.stride), "dilation": list(self.dilation)}
+        return {"kind": "conv", "shape": shape, **steps}
 
     def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
         """Return the einsum over tensors with these names: input, filters, output."""
         (sh, sw), (dh, dw) = self.stride, self.dilation
-        rows, columns = (
-            AffineDimension((("p", sh), ("r", dh))),
-            AffineDimension((("q", sw), ("s", dw))),
-        )
+        rows = AffineDimension((("p", sh), ("r", dh)))
+        columns = AffineDimension((("q", sw), ("s", dw)))
         image, filters, result = tensors
-        inputs = (
-            Operand(image, (*units("ngc"), rows, columns)),
-            Operand(filters, units("gmcrs")),
-        )
+        inputs = Operand(image, (*units("ngc"), rows, columns)), Operand(filters, units("gmcrs"))
         return Einsum(name, self.ranks, inputs, Operand(result, units("ngmpq")))
 
 
@@ -117,12 +108,8 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
         m=m, c=c, p=p, q=q, r=r, s=s, g=g, n=n, stride=pair(stride), dilation=pair(dilation)
     )
     tensors, faults = make_tensors("conv", KINDS, bytes_per_element, bytes_by_tensor)
-    faults = conv_faults("conv", conv) + faults
-    require_none(faults)
-    parameters = {
-        **conv.document(),
-        **bytes_document(bytes_per_element, bytes_by_tensor),
-    }
+    require_none(conv_faults("conv", conv) + faults)
+    parameters = {**conv.document(), **bytes_document(bytes_per_element, bytes_by_tensor)}
     return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
 
 

@@ -107,8 +107,7 @@ class Tensor:
         if self.bytes_per_element != ASSUMED_BYTES or self.packed:
             object.__setattr__(self, "assumed", False)
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
-        faults = size_faults(_FILE, sizes, 1 if self.packed else MAX_BYTES_PER_ELEMENT)
-        require_none(faults)
+        require_none(size_faults(_FILE, sizes, 1 if self.packed else MAX_BYTES_PER_ELEMENT))
 
     @property
     def bits(self) -> int:

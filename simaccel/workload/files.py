@@ -229,10 +229,9 @@ def _size_elements(workload: Workload, widths_of: Mapping[str, int], source: str
     for name, size in widths_of.items():
         if name in workload.tensors and workload.tensors[name].assumed:
             continue
-        known = name in workload.tensors or name == "*"
-        allowed = (
-            f"nothing with {source}; the file sets it" if known else suggest(name, workload.tensors)
-        )
+        allowed = f"nothing with {source}; the file sets it"
+        if name not in workload.tensors and name != "*":
+            allowed = suggest(name, workload.tensors)
         field = "bytes_per_element" if name == "*" else f"bytes_by_tensor.{name}"
         faults.append(Fault("workload", field, size, allowed))
     sizes = {f"bytes_by_tensor.{name}": size for name, size in widths_of.items()}

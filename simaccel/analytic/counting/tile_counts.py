@@ -219,8 +219,8 @@ class TileCounter:
         """Count the bytes read at the source (``outer``) and those that arrive (``inner``)."""
         self._move(level, "read", tile.view.name, outer)
         if tile.place != BUFFER:
-            multicasts = self.multicasts
-            self.counts.move("noc_distribution", tile.view.name, outer if multicasts else inner)
+            sent = outer if self.multicasts else inner
+            self.counts.move("noc_distribution", tile.view.name, sent)
 
     def _stored_views(self, name: str) -> list[TensorView]:
         """Return the tensors that are stored from a tile: made in it and used outside the group."""
@@ -271,13 +271,12 @@ class TileCounter:
             self.step_cuts[path] = PathCuts(self.family.space, _cut_into_steps(path, op.ranks))
         cuts = self.step_cuts[path]
         view, end = op.uses[position][1], len(cuts.entries)
-        name, width = (
-            self.widths.names(path, op)[position],
-            self.widths.widths(path, op)[position],
-        )
+        name = self.widths.names(path, op)[position]
+        width = self.widths.widths(path, op)[position]
         is_input, remade_by = position < len(op.inputs), self._lacked_ranks(op.name)
         begins = 0 if is_input else begins_sums(cuts, op)
-        last_side = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
+        spreads = ((n, e.level) for n, e in enumerate(cuts.entries) if isinstance(e, Spread))
+        last_side = max((n for n, level in spreads if level in ("rows", "cols")), default=-1)
         multicasts = self.multicasts
         for source in sources:
             in_pe = source.level == PE
@@ -327,10 +326,6 @@ def _movers(path: TreePath, inside: TileTransfer) -> Iterator[int]:
         if number < inside.child and rank in ranks:
             innermost = max(innermost, number)
     yield from map(id, path.entries[: innermost + 1])
-
-
-def _is_side(entry: object) -> bool:
-    return isinstance(entry, Spread) and entry.level in ("rows", "cols")
 
 
 def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools:

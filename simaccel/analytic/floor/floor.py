@@ -164,10 +164,13 @@ def _bytes_around(workload: Workload, around: ResidentScope) -> int:
     names = [name for group in around.groups for name in group.operators]
     inside = set(names)
     total = 0
-    for name in _tensors(workload, names):
+    uses = (used for name in names for _, used in operands_of(workload.operator(name)))
+    for name in dict.fromkeys(used.tensor for used in uses):
         if workload.tensors[name].shared:
             continue
-        stored = _bytes_written(workload, name, names)
+        makers = [op for op in map(workload.operator, names) if op.output.tensor == name]
+        made = sum(math.prod(op.output.shape(op.ranks)) for op in makers)
+        stored = in_bytes(made, workload.tensors[name].bits)
         if not stored:
             total += _bytes_read(workload, name, names)
             continue
@@ -193,13 +196,6 @@ def _bytes_read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
     return found
 
 
-def _bytes_written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
-    """Return the bytes of a tensor that the operators write together."""
-    makers = [one for one in map(workload.operator, names) if one.output.tensor == tensor]
-    elements = sum(math.prod(one.output.shape(one.ranks)) for one in makers)
-    return in_bytes(elements, workload.tensors[tensor].bits)
-
-
 def _readers(workload: Workload, tensor: str, names: Iterable[str]) -> list[str]:
     return [
         name
@@ -216,11 +212,6 @@ def _readers_in_other_groups(workload: Workload, tensor: str, groups: Sequence[G
         if tensor not in made:
             found += _readers(workload, tensor, group.operators)
     return found
-
-
-def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
-    uses = (given for name in names for _, given in operands_of(workload.operator(name)))
-    return list(dict.fromkeys(given.tensor for given in uses))
 
 
 def _needs_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:

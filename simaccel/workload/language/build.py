@@ -139,9 +139,8 @@ def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> 
     faults = []
     for name, width in named.items():
         if name in graph.tensors:
-            graph.tensors[name] = replace(
-                graph.tensors[name], bytes_per_element=width, assumed=False
-            )
+            old = graph.tensors[name]
+            graph.tensors[name] = replace(old, bytes_per_element=width, assumed=False)
             continue
         allowed = suggest(name, [*CLASSES, *graph.tensors])
         if not allowed.startswith("did"):
