@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simaccel.analytic.family import ZERO, Ints, ints, maximum
-from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name
 
 Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
-PORTS = ("input", "weight")
-"""The PE memories of the inputs, by position; sums have "output"."""
 ACCUMULATOR = "accumulator"
 """The place of a systolic array's partial sums, one strip of columns at a time."""
 
@@ -85,10 +82,3 @@ class FamilyCounts:
     def total(self, level: str) -> Ints:
         """Return the bytes of all tensors at a level and direction."""
         return self.by_level().get(level, ZERO)
-
-
-def port_of(op: BoundOperator, position: int) -> str:
-    """Return the PE memory of an operand, by its position among the operands."""
-    if position == len(op.inputs):
-        return "output"
-    return PORTS[position] if position < len(PORTS) else f"input{position}"

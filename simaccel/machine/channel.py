@@ -131,10 +131,8 @@ class Channel(StatefulPart):
     def _set_alarm(self) -> None:
         """Set the alarm at the next finish, unless one is set: it is earlier, and sets the next."""
         if self.alarm is None:
-            now = self.clock.cycle
-            cycles = (
-                self.arbiter.next_finish() if self.lone_request is None else self.idle_since - now
-            )
+            now, is_alone = self.clock.cycle, self.lone_request is not None
+            cycles = self.idle_since - now if is_alone else self.arbiter.next_finish()
             self.alarm = (now + cycles, self.clock.alarm(cycles, self._ring))
 
     def _ring(self, _: simpy.Event) -> None:
@@ -192,11 +190,8 @@ class Channel(StatefulPart):
         """
         nearest = min(interval.before[1] - interval.start, interval.after[1] - interval.end)
         shrinks = interval.before[6::2] != interval.after[6::2]
-        return (
-            self.arbiter.limit(interval.start_at(3))
-            if shrinks and nearest > interval.cycles
-            else NEVER
-        )
+        is_in_time = shrinks and nearest > interval.cycles
+        return self.arbiter.limit(interval.start_at(3)) if is_in_time else NEVER
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Advance the state by the skipped periods, and the alarm if it belongs to the period."""

@@ -41,15 +41,12 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
     outside = way_outside(way, view.kind) if far is None else f"{BUFFER}_{way}"
     carried: Counter[tuple[str, str]] = Counter()
     carried[outside, view.name] += moved.outer
-    if command.tile.place == BUFFER:
-        carried[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
-    else:
+    place = command.tile.place
+    if place != BUFFER:
         pipe = "noc_distribution" if reads else "noc_collection"
         carried[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
-        if command.tile.place != STREAM:
-            carried[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += (
-                moved.inner
-            )
+    if place != STREAM:
+        carried[f"{place}_{'write' if reads else 'read'}", view.name] += moved.inner
     return _sum_traffic(carried)
 
 

@@ -146,6 +146,15 @@ class IterationSpace:
             or name not in self.read
         )
 
+    def stored_views(self, tensor: str, aliases: Mapping[str, str]) -> tuple[TensorView, ...]:
+        """Return the tensors that are stored from a tile: made in it and used outside the group.
+
+        ``aliases``: tensors made in place, each with the tensor in whose tile it is.
+        """
+        written = [tensor, *(output for output, source in aliases.items() if source == tensor)]
+        makers = (self.made[name] for name in written if name in self.escapes)
+        return tuple(self.bound_operator(maker).output for maker in makers)
+
     def moves(self, view: TensorView) -> frozenset[str]:
         """Return the ranks whose loops move a tile of a view; of a derived one its terms."""
         if not self.derived:
@@ -260,16 +269,9 @@ def _merge(
         _bind_operator(workload, at, operator, classes, plain, group.merged)
         for at, operator in enumerate(operators)
     ]
-    axes = {
-        operator.name: classes.name((at, operator.axis))
-        for at, operator in enumerate(operators)
-        if isinstance(operator, Vector) and operator.axis
-    }
-    rows = {
-        operator.name: classes.name((at, operator.visible.row))
-        for at, operator in enumerate(operators)
-        if isinstance(operator, Vector) and operator.visible
-    }
+    vectors = [(at, vector) for at, vector in enumerate(operators) if isinstance(vector, Vector)]
+    axes = {op.name: classes.name((at, op.axis)) for at, op in vectors if op.axis}
+    rows = {op.name: classes.name((at, op.visible.row)) for at, op in vectors if op.visible}
     return IterationSpace(
         workload=workload,
         sizes={**sizes, **group.piece},

@@ -74,6 +74,17 @@ class TensorView:
         return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
 
 
+def pe_memory(position: int, count: int) -> str:
+    """Return the memory in PEs of an operand, by its position among ``count`` with the output.
+
+    >>> [pe_memory(position, 4) for position in range(4)]
+    ['input', 'weight', 'input2', 'output']
+    """
+    if position == count - 1:
+        return "output"
+    return ("input", "weight", f"input{position}")[min(position, 2)]
+
+
 def transposed_ranks(views: Iterable[TensorView]) -> set[str]:
     """Return the ranks that stand in different dimensions of a tensor."""
     places = {

@@ -116,9 +116,8 @@ def _uses(
 ) -> Iterator[tuple[str, _OpUse]]:
     for node in body:
         if isinstance(node, ProgramLoop):
-            yield from _uses(
-                node.body, (*around, (id(node), node.trips)) if node.trips > 1 else around
-            )
+            own = ((id(node), node.trips),) if node.trips > 1 else ()
+            yield from _uses(node.body, (*around, *own))
         elif isinstance(node, Operator):
             ways: dict[type, set[tuple[str, bool]]] = {Load: set(), Store: set()}
             for command in commands(node.body):
@@ -126,18 +125,16 @@ def _uses(
                     view, _ = transfer_of(command)
                     ways[type(command)].add((view.name, view.kind == WEIGHT))
             loads, stores = ways[Load], ways[Store]
-            yield (
-                node.name,
-                _OpUse(
-                    node,
-                    frozenset(name for name, _ in loads),
-                    frozenset(name for name, weight in loads if weight),
-                    frozenset(name for name, _ in stores),
-                    frozenset(name for loop in _loops(node.body) for name in loop.hands_on),
-                    frozenset(tiles.tensor for loop in _loops(node.body) for tiles in loop.awaits),
-                    around,
-                ),
+            use = _OpUse(
+                node,
+                frozenset(name for name, _ in loads),
+                frozenset(name for name, weight in loads if weight),
+                frozenset(name for name, _ in stores),
+                frozenset(name for loop in _loops(node.body) for name in loop.hands_on),
+                frozenset(tiles.tensor for loop in _loops(node.body) for tiles in loop.awaits),
+                around,
             )
+            yield node.name, use
 
 
 def _loops(body: Sequence[Node]) -> Iterator[ProgramLoop]:

@@ -67,11 +67,8 @@ class SlidingWindow:
             for n, piece, before in boxes:
                 full, rest = divmod(piece, tile)
                 last = min(tile, before - full * tile)
-                pieces += [
-                    triple
-                    for triple in ((n * full, tile, tile), (n, rest, last))
-                    if triple[0] * triple[1]
-                ]
+                both = (n * full, tile, tile), (n, rest, last)
+                pieces += [triple for triple in both if triple[0] * triple[1]]
             boxes = pieces
         return boxes
 

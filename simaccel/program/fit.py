@@ -9,7 +9,6 @@ from itertools import chain
 from simaccel.hardware import Accelerator
 from simaccel.program.program import (
     BUFFER,
-    Command,
     Compute,
     DoesNotFitError,
     Folds,
@@ -177,21 +176,14 @@ def fifos(program: Program, accelerator: Accelerator) -> dict[str, dict[str, Fif
 
 def _fifo(operator: Operator, kind: str, slots: dict[str, tuple[int, int]]) -> Fifo | None:
     ((name, (n_bytes, n_slots)),) = slots.items()
-    touching = [
-        command
-        for command in commands(operator.body)
-        if name in [tile.name for tile in tiles_of(command)]
-    ]
-    loads = [one for one in touching if isinstance(one, Load) and one.source is None]
-    queues = {load.queue for load in loads}
-    if len(queues) != 1 or not _only_read(name, [one for one in touching if one not in loads]):
-        return None
-    return Fifo(kind, n_bytes, n_slots, queues.pop())
-
-
-def _only_read(name: str, touching: Sequence[Command]) -> bool:
-    """Return whether a tile is only read, as an input of a systolic array."""
-    return bool(touching) and all(
-        isinstance(one, Compute) and isinstance(one.on, Folds) and one.out.name != name
-        for one in touching
+    every = commands(operator.body)
+    touching = [command for command in every if name in {t.name for t in tiles_of(command)}]
+    loads = [use for use in touching if isinstance(use, Load) and use.source is None]
+    others = [use for use in touching if use not in loads]
+    is_read = bool(others) and all(  # as an input of a systolic array
+        isinstance(use, Compute) and isinstance(use.on, Folds) and use.out.name != name
+        for use in others
     )
+    queues = {load.queue for load in loads}
+    fits = is_read and len(queues) == 1
+    return Fifo(kind, n_bytes, n_slots, queues.pop()) if fits else None

@@ -86,12 +86,10 @@ def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
         for op in space.operators:
-            views += [
-                view
-                for use, view in op.uses
-                if resident_tensor(workload, group, aliases.get(use, use), around.keeps)
-                == keep.tensor
-            ]
+            for use, view in op.uses:
+                name = aliases.get(use, use)
+                if resident_tensor(workload, group, name, around.keeps) == keep.tensor:
+                    views.append(view)
     own = next(view for view in views if view.name == keep.tensor)
     number = [outer.tensor for outer in around.keeps[:at]].count(keep.tensor)
     name, width = f"{keep.tensor}_kept{number or ''}", max(view.bits for view in views)

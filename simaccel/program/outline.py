@@ -27,15 +27,13 @@ from simaccel.mapping.tree import (
     Spread,
     Tree,
 )
-from simaccel.mapping.view import TensorView
+from simaccel.mapping.view import TensorView, pe_memory
 from simaccel.program.bodies import Body, OperatorLeaf, Outline, RankParts, TilePlacement, settle
 from simaccel.program.division import Division
 from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum
 from simaccel.workload.names import sums_name
 
-PORTS: Final = ("input", "weight")
-"""The PE memories of the inputs, by position; sums have "output"."""
 STREAM_SLOTS: Final = 2
 """Slots of a tile that is streamed to PEs: one in use while the next arrives."""
 _MOST_SLOTS: Final = 64
@@ -120,19 +118,12 @@ class _Walk:
             return
         outer_size, all_sizes = path.full[node.rank], path.all_sizes[node.rank]
         path.full[node.rank] = min(outer_size, node.tile)
-        path.all_sizes[node.rank] = frozenset(
-            size
-            for length in all_sizes
-            for size in (min(length, node.tile), length % node.tile)
-            if size
-        )
+        sizes = ((min(length, node.tile), length % node.tile) for length in all_sizes)
+        path.all_sizes[node.rank] = frozenset(size for both in sizes for size in both if size)
         if outer_size <= node.tile:
             return
-        body = Body(
-            rank=node.rank,
-            tile=node.tile,
-            least=min(-(-length // node.tile) for length in all_sizes),
-        )
+        least = min(-(-length // node.tile) for length in all_sizes)
+        body = Body(rank=node.rank, tile=node.tile, least=least)
         path.bodies[-1].items.append(body)
         path.bodies.append(body)
 
@@ -170,12 +161,7 @@ class _Walk:
         outer: dict[str, int] = {}
         for position, (use, view) in enumerate(op.uses):
             name = self.aliases.get(use, use)
-            port = (
-                "output"
-                if position == len(op.inputs)
-                else (*PORTS, f"input{position}")[min(position, len(PORTS))]
-            )
-            if not self._hold(name, view, port, leaf, path):
+            if not self._hold(name, view, pe_memory(position, len(op.uses)), leaf, path):
                 outer[name] = self._keep_index(name, view, path, op)
         leaf.outer = outer
 
@@ -241,7 +227,7 @@ class _Walk:
                 slots=slots,
                 block=full,
                 queue=self.queues[name],
-                tile=self._pe_tile(name, leaf.op),
+                tile=self._pe_tile(name, leaf.op.name),
                 division=leaf.division,
                 user=leaf.op.name,
             )
@@ -282,7 +268,7 @@ class _Walk:
             queue=self.queues[keep.tensor],
             maker=op,
             loads=maker is None,
-            stores=self._stored_views(keep.tensor),
+            stores=self.space.stored_views(keep.tensor, self.aliases),
             buffered=buffered,
             division=leaf.division,
             user=user,
@@ -299,11 +285,8 @@ class _Walk:
         self, held: TilePlacement, loops: Sequence[Body], home: Body, *, anew: bool
     ) -> None:
         """Set a tile's fields that depend on the loops outside: spills, slots, slides, name."""
-        reductions = [
-            n
-            for n, body in enumerate(loops)
-            if held.maker is not None and body.rank in held.maker.reduced
-        ]
+        summed = frozenset[str]() if held.maker is None else held.maker.reduced
+        reductions = [n for n, body in enumerate(loops) if body.rank in summed]
         moving = self.space.moves(held.view)
         if not loops:
             held.slots = 1
@@ -319,44 +302,22 @@ class _Walk:
         if held.loads and not anew and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = sums_name(held.use) if held.spills and held.place == BUFFER else held.use
-        held.tile = (
-            name
-            if held.place == BUFFER
-            else self._pe_tile(name, self.space.bound_operator(held.user))
-        )
+        in_buffer = held.place == BUFFER
+        held.tile = name if in_buffer else self._pe_tile(name, held.user)
 
-    def _pe_tile(self, name: str, op: BoundOperator) -> str:
-        """Return the name of a tile in PEs, with the operator's name if several einsums use it."""
-        users = [
-            user
-            for user in self.space.operators
-            if isinstance(user.operator, Einsum)
-            and name in {self.aliases.get(use, use) for use, _ in user.uses}
-        ]
-        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{op.name}.{name}"  # noqa: PLR2004
+    def _pe_tile(self, name: str, user: str) -> str:
+        """Return the name of a tile in PEs, with its user's name if several einsums use it."""
+        einsums = (op for op in self.space.operators if isinstance(op.operator, Einsum))
+        users = [op for op in einsums if name in {self.aliases.get(u, u) for u, _ in op.uses}]
+        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{user}.{name}"  # noqa: PLR2004
 
     def _widest_view(self, tensor: str, view: TensorView) -> TensorView:
         """Return a tile's view, with elements as wide as the widest tensor written in place."""
         maker = self.space.made.get(tensor)
         own = self.space.bound_operator(maker).output if maker else view
-        width = max(
-            [own.bits]
-            + [
-                self.space.bound_operator(self.space.made[output]).output.bits
-                for output, source in self.aliases.items()
-                if source == tensor
-            ]
-        )
-        return own.as_wide(width)
-
-    def _stored_views(self, tensor: str) -> tuple[TensorView, ...]:
-        """Return the tensors that are stored from a tile: written in it, used outside the group."""
-        written = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
-        return tuple(
-            self.space.bound_operator(self.space.made[name]).output
-            for name in written
-            if name in self.space.escapes
-        )
+        written = (output for output, source in self.aliases.items() if source == tensor)
+        makers = (self.space.bound_operator(self.space.made[output]) for output in written)
+        return own.as_wide(max(own.bits, *(op.output.bits for op in makers), 0))
 
     def _keep_index(self, name: str, view: TensorView, path: _Path, op: BoundOperator) -> int:
         """Return the number of the keep around the group that holds an operand."""

@@ -14,8 +14,9 @@ A load waits for the stores that make its tensor and, if there is room, for noth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import WEIGHTS, CompilerSpec
@@ -24,7 +25,6 @@ from simaccel.program.cores import all_cores, core_in_operator
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fit import (
     Fifo,
-    ReservedSlots,
     fifos,
     operators_with_tiles,
     reserved_slots,
@@ -194,6 +194,10 @@ def _walk(
     return last
 
 
+TileSlots = Mapping[str, tuple[int, int]]
+"""(bytes of a slot, slots) by name of the tile."""
+
+
 class _Rooms:
     """The capacity of each memory, and the slots that each operator reserves there."""
 
@@ -208,28 +212,15 @@ class _Rooms:
             if room is not None
         ]
 
-    def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
-        """Return whether an operator's tiles, less those in ``shared`` slots, fit beside others."""
-        return all(
-            self._max_reserved(used, beside)
-            + sum(b * s for name, (b, s) in used[operator.name].items() if name not in shared)
-            <= room
-            for room, used in self.uses
-        )
-
-    def fit_once(self, operator: Operator, tiles: Sequence[str], beside: Sequence[str]) -> bool:
-        """Return whether one slot of each of the tiles fits beside other operators."""
-        return all(
-            self._max_reserved(used, beside)
-            + sum(used[operator.name].get(tile, (0, 0))[0] for tile in tiles)
-            <= room
-            for room, used in self.uses
-        )
-
-    @staticmethod
-    def _max_reserved(used: ReservedSlots, beside: Sequence[str]) -> int:
-        """Return the most bytes that one of the operators reserves."""
-        return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
+    def fit(
+        self, operator: Operator, beside: Sequence[str], n_bytes: Callable[[TileSlots], int]
+    ) -> bool:
+        """Return whether ``n_bytes`` of an operator's slots fit beside the most of one other's."""
+        for room, used in self.uses:
+            others = (sum(b * s for b, s in used[name].values()) for name in beside)
+            if max(others, default=0) + n_bytes(used[operator.name]) > room:
+                return False
+        return True
 
 
 def _overlap(
@@ -245,7 +236,11 @@ def _overlap(
     known = {tile.name: tile for tile in _known_tiles(place, places, weights_alone=weights_alone)}
     slots = rings(operator.body, operator.tiles, BUFFER)
     shared = frozenset(name for name in _going_on(place, places) if name in known)
-    if _stands_alone(place, places) and rooms.fit(operator, shared, others):
+
+    def all_slots(slots: TileSlots) -> int:
+        return sum(b * s for name, (b, s) in slots.items() if name not in shared)
+
+    if _stands_alone(place, places) and rooms.fit(operator, others, all_slots):
         own = (n_bytes * n for name, (n_bytes, n) in slots.items() if name not in shared)
         more = sum(own) if others else 0
         loads = (command for command in commands(operator.body) if isinstance(command, Load))
@@ -262,13 +257,17 @@ def _overlap(
     for name in _first_tiles(operator):
         if name not in slots or name not in known or name in shared:
             continue
-        if rooms.fit_once(operator, [*chosen, name], others):
+        if rooms.fit(operator, others, partial(_slot_bytes, (*chosen, name))):
             chosen.append(name)
     if not chosen and not shared:
         return Overlap()
     more = sum(slots[name][0] for name in chosen) if others else 0
     early, beside = shared.union(chosen), frozenset(place.before)
     return Overlap(early=early, ahead=shared, more_bytes=more, beside=beside)
+
+
+def _slot_bytes(tiles: Collection[str], slots: TileSlots) -> int:
+    return sum(n_bytes for name, (n_bytes, _) in slots.items() if name in tiles)
 
 
 def _going_on(place: _OpPlace, places: Mapping[str, _OpPlace]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -26,13 +26,13 @@ from simaccel.analytic.family import (
     ints,
     minimum,
 )
-from simaccel.analytic.family_counts import FamilyCounts, port_of
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, extent
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, holding_tensor
 from simaccel.mapping.tree import BUFFER, DRAM, PE, Keep, Spread
-from simaccel.mapping.view import TensorView
+from simaccel.mapping.view import TensorView, pe_memory
 from simaccel.numbers import in_bytes
 from simaccel.units import MAC
 from simaccel.workload.names import sums_name, tensor_of
@@ -88,7 +88,7 @@ class TileCounter:
         for at, entry in path.kept.get(name, ()):
             if not any_true(entry.slots):
                 continue
-            place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(op, position)}"
+            place = BUFFER if entry.level == BUFFER else f"{PE}.{pe_memory(position, len(op.uses))}"
             maker = self.family.space.made.get(name)
             if place != BUFFER and maker != op.name:
                 maker = None
@@ -166,7 +166,8 @@ class TileCounter:
         name, on, anew = tile.kept.tensor, tile.kept.slots > 0, tile.kept.anew
         has_own_axis = own_axis(self.family, path, tile.cuts, tile.at)
         tile_width = self.widths.tile_width(name, tile.view)
-        stored = self._stored_views(name) if tile.place == BUFFER else [tile.view] if maker else []
+        space, own = self.family.space, (tile.view,) if maker else ()
+        stored = space.stored_views(name, self.family.aliases) if tile.place == BUFFER else own
         width, times, last = tile_width, ints(1 + has_own_axis), None
         if maker is not None:  # its sums return if a loop reduces into them, the last one at
             reduced = self.family.space.bound_operator(maker).reduced
@@ -222,22 +223,12 @@ class TileCounter:
             sent = outer if self.multicasts else inner
             self.counts.move("noc_distribution", tile.view.name, sent)
 
-    def _stored_views(self, name: str) -> list[TensorView]:
-        """Return the tensors that are stored from a tile: made in it and used outside the group."""
-        written = [name, *self.widths.in_place(name)]
-        views = (
-            self.family.space.bound_operator(self.family.space.made[tensor]).output
-            for tensor in written
-            if tensor in self.family.space.made
-        )
-        return [view for view in views if view.name in self.family.space.escapes]
-
     def _hold(
         self,
         tile: _KeptTile,
         inside: TileTransfer,
         last: Ints | None,
-        stored: list[TensorView],
+        stored: Sequence[TensorView],
         has_own_axis: Bools,
         width: int,
     ) -> None:
@@ -280,7 +271,7 @@ class TileCounter:
         multicasts = self.multicasts
         for source in sources:
             in_pe = source.level == PE
-            place = f"{PE}.{port_of(op, position)}" if in_pe else source.level
+            place = f"{PE}.{pe_memory(position, len(op.uses))}" if in_pe else source.level
             from_source = self._transfer(cuts, view, end, source.at, remade_by)
             from_sides = self._transfer(cuts, view, end, last_side, remade_by)
             if is_input:

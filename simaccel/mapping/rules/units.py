@@ -9,11 +9,10 @@ from itertools import combinations
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
+from simaccel.mapping.view import pe_memory
 from simaccel.mapping.walk import Located, Site, TreeStep, TreeWalk
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload import VECTORS, Einsum, Vector
-
-_ROLES = ("input", "weight")
 
 
 def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
@@ -210,7 +209,7 @@ def _memory_faults(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Itera
     roles: set[str] = set().union(*array.memories.by_roles())
     for at, (use, _) in enumerate(op.uses):
         name = walk.root(use)
-        role = "output" if at == len(op.inputs) else (*_ROLES, f"input{at}")[min(at, 2)]
+        role = pe_memory(at, len(op.uses))
         for number in site.keeps(name, PE):
             if role not in roles:
                 step = site.steps[number]
