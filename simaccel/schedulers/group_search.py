@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.mapping.tree import Group, ResidentScope
+from simaccel.mapping.tree import Group, ResidentScope, Tree
 from simaccel.pareto import keep_cheaper, pick_evenly
 from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
 from simaccel.search.candidate_set import CandidateSet
@@ -209,6 +209,12 @@ class GroupSearch:
         if found.best is None:
             return []
         return find_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
+
+    def trees_of_holdings(self, held_bytes: int) -> list[Tree]:
+        """Return the tree that is likely the fastest of each combination of stationarities."""
+        room, found = self.goal.room - held_bytes, self.find(held_bytes).sets
+        every = {id(candidates): candidates for candidates in found}.values()
+        return [tree for candidates in every for tree in candidates.trees_of_holdings(room)]
 
     def least_cost(self, limit: float, held_bytes: int) -> float:
         """Return a lower bound of the cost of choices with an objective of at most ``limit``."""

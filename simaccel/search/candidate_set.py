@@ -30,7 +30,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.search.columns import Columns, keep_recent, narrow, repeats
-from simaccel.search.effort import Objective
+from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, Judge, RunOutcome, ScoredTree, main_cost
 from simaccel.search.neighbours import Limit, limits_of
 from simaccel.search.problems import NothingFitsError
@@ -313,6 +313,13 @@ class CandidateSet:
         values = self.values(fits, self.columns.bounds[fits])
         best = float(values.min())
         return best, float(self.columns.dram[fits[values == best]].min())
+
+    def trees_of_holdings(self, room: int) -> list[Tree]:
+        """Return the tree that is likely the fastest of each combination of stationarities."""
+        fits, columns = self.fitting(room), self.columns
+        order = fits[np.lexsort((-columns.space[fits], columns.dram[fits], columns.likely[fits]))]
+        _, first = np.unique(columns.holding[order], return_index=True)
+        return [self.tree(int(number)) for number in order[np.sort(first)[: EFFORT.holdings]]]
 
     def fewest_bytes(self, room: int, value: float) -> float:
         """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""

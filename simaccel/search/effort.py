@@ -133,14 +133,16 @@ class SearchEffort:
     start for neighbours.
     """
     near_in_less: float = 1.1
-    """The same in a smaller room than the best's, where candidates are compared with each other."""
+    """The same in a smaller room than the best's, where candidates are compared with each other.
+    Whole mappings up to it may gain by other trees of groups that overlap.
+    """
     starts: int = 3
     """Candidates from which the search of neighbours starts."""
     loose: float = 0.02
     """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
     then each way to hold its operands is searched alone, from more candidates, with all patience.
     Where the least work of the grid leaves no more, and its bounds not even the gap, neighbours are
-    not searched.
+    not searched. Groups that save more by overlapping try their trees in the whole.
     """
     loose_starts: int = 5
     """Candidates from which a round of such a search goes on: the two best that ran, then those of

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -26,7 +27,7 @@ from simaccel.mapping.tree import (
     nodes,
 )
 from simaccel.search.effort import Each, Objective
-from simaccel.workload import Workload
+from simaccel.workload import VECTORS, Vector, Workload
 
 Cost = tuple[float, float, float, float]
 """Cycles (0 if they are the objective), energy in pJ (0 if unknown), DRAM bytes, buffer bytes."""
@@ -73,6 +74,8 @@ _LONG: Final = 0.1
 """Seconds from which runs go to other processes; at 0.04 s two processes gain nothing."""
 _START: Final = 2.0
 """Seconds of such runs before other processes are started, which takes about as long."""
+_MOST_KNOWN: Final = 4096
+"""Runs of an accelerator that searches share, of 2 to 5 KB each; the oldest are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,11 @@ class RunOutcome:
         """Return whether the outcome decides if the cycles are below a limit."""
         return self.is_exact or self.cycles >= below
 
+    def at(self, below: float) -> RunOutcome:
+        """Return the outcome of the same run if it had been given up from ``below`` cycles on."""
+        is_more = self.refused is None and self.cycles >= below
+        return RunOutcome(below, is_exact=False) if is_more else self
+
     def cycles_below(self, limit: float) -> float:
         """Return the cycles; infinite if they are not below ``limit``."""
         return self.cycles if self.is_exact and self.cycles < limit else FOREVER
@@ -96,15 +104,27 @@ class RunOutcome:
 class Judge:
     """Runs of mappings on the machine of one accelerator; ``each`` may use other processes.
 
-    ``outcomes``: of all runs, by what decides them. ``seconds``: of a run in this process, by
-    workload. ``spent``: seconds of long runs that other processes could have shared.
+    ``outcomes``: of all runs, by what decides them. ``shared``: of other searches, too; nothing
+    runs again, and no search depends on what ran before it. ``seconds``: of a run in this process,
+    by workload. ``spent``: seconds of long runs that other processes could have shared.
     """
 
     accelerator: Accelerator
     each: Each = map
     outcomes: dict[object, RunOutcome] = field(default_factory=dict)
+    shared: dict[object, RunOutcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     spent: float = 0.0
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, workload: Workload, each: Each) -> Judge:
+        """Return a judge that shares its runs with other searches of this process.
+
+        Not of operators of plug-ins, whose code may change.
+        """
+        kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
+        is_ours = all(kind in VECTORS.own for kind in kinds)
+        return cls(accelerator, each, shared=shared_outcomes(accelerator) if is_ours else {})
 
     def __reduce__(self) -> tuple[type[Judge], tuple[Accelerator]]:
         """Go to another process without what has run, as it runs other mappings there."""
@@ -131,15 +151,20 @@ class Judge:
             for body in bodies
         ]
         keys = [(workload.fingerprint, key_of_body(body)) for body in plain]
-        known = {
-            key for key in keys if key in self.outcomes and self.outcomes[key].is_enough(below)
-        }
-        new = {
-            key: _Task(self.accelerator, workload, mapping_of(workload, "", body), below)
-            for key, body in zip(keys, bodies, strict=True)
-            if key not in known
-        }
-        self.outcomes.update(zip(new, self._run_tasks(list(new.values())), strict=True))
+        new: dict[object, _Task] = {}
+        for key, body in zip(keys, bodies, strict=True):
+            if key in self.outcomes and self.outcomes[key].is_enough(below):
+                continue
+            if key in self.shared and self.shared[key].is_enough(below):
+                self.outcomes[key] = self.shared[key].at(below)
+            else:
+                mapping = mapping_of(workload, "", body)
+                new[key] = _Task(self.accelerator, workload, mapping, below)
+        ran = dict(zip(new, self._run_tasks(list(new.values())), strict=True))
+        self.outcomes |= ran
+        self.shared |= ran
+        for oldest in list(self.shared)[: max(len(self.shared) - _MOST_KNOWN, 0)]:
+            del self.shared[oldest]
         return [self.outcomes[key] for key in keys]
 
     def _run_tasks(self, tasks: Sequence[_Task]) -> Sequence[RunOutcome]:
@@ -162,6 +187,12 @@ class Judge:
         """The fault of the last mapping that the machine refused, if any."""
         faults = [one.refused for one in self.outcomes.values() if one.refused is not None]
         return faults[-1] if faults else None
+
+
+@lru_cache(maxsize=4)
+def shared_outcomes(_accelerator: Accelerator) -> dict[object, RunOutcome]:
+    """Return the outcomes that all searches of this process for an accelerator share."""
+    return {}
 
 
 @dataclass(frozen=True)

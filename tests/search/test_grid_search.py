@@ -403,6 +403,19 @@ def test_equal_programs_run_once() -> None:
     assert len(programs) == len(set(cycles)) == len(judge.outcomes) == 1
 
 
+def test_a_run_of_another_search_counts_as_if_it_had_been_given_up_here() -> None:
+    """A run that took 7 cycles is only known to take as long as a limit that it reaches."""
+    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
+    keeps: Tree = (*(Keep(name) for name in "XWZ"), Do("o", "array", "ws"))
+    body, on = (Group(operators=("o",), tree=keeps),), load_accelerator("edge")
+    other = Judge(on)
+    other.cycles(of, [body])
+    judge = Judge(on, shared=dict.fromkeys(other.outcomes, RunOutcome(7)))
+    assert judge.judge(of, [body], 6) == [RunOutcome(6, is_exact=False)]
+    assert judge.judge(of, [body], 7) == [RunOutcome(7, is_exact=False)]
+    assert judge.judge(of, [body], 8) == [RunOutcome(7)]
+
+
 def test_groups_on_other_cores_are_other_runs() -> None:
     """Two products one after the other on one core, or at once on two."""
     of = workload(
