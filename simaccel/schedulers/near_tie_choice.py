@@ -21,7 +21,7 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective, has_near_ties
 from simaccel.search.judge import Body, ScoredTree, key_of_body, main_cost, operators_of
-from simaccel.search.near_ties import losses
+from simaccel.search.near_ties import is_worth, losses
 from simaccel.workload import Workload
 
 
@@ -53,7 +53,15 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
         most = limit if ran.value <= limit else ran.value * within
         near.append(_save_within(workload, body, ran, most, search))
     best = min((ran for _, ran in near), key=lambda ran: ran.rank)
-    able = (pair for pair in near if pair[1].value <= best.value * within)
+    least_cost = _cost(best, goal.objective)
+    able = (
+        (body, ran)
+        for body, ran in near
+        if ran.value <= best.value * within
+        and is_worth(
+            ran.value - best.value, least_cost - _cost(ran, goal.objective), best, goal.objective
+        )
+    )
     body, chosen = min(able, key=lambda pair: pair[1].cost(goal.objective))
     if best is not chosen:
         goal.on_losses(losses(chosen, best))
@@ -211,7 +219,9 @@ def _save_within(
     tried = [kinds[at] for _, at in largest_first[: EFFORT.kinds]]
     choices = [(kind, kind.cheaper(limit_of(kind))) for kind in tried]
     for _ in range(EFFORT.tries):
-        added, parts = _cheapest_choices(choices, slack if is_sum else float("inf"), objective)
+        added, parts = _cheapest_choices(
+            choices, known, slack if is_sum else float("inf"), objective
+        )
         changed = _with_parts(body, parts)
         if changed == body:
             break
@@ -228,12 +238,13 @@ def _save_within(
 
 def _cheapest_choices(
     choices: Sequence[tuple[_Kind, Sequence[tuple[Tree | Part, ScoredTree]]]],
+    known: ScoredTree,
     slack: float,
     objective: Objective,
 ) -> tuple[float, dict[tuple[str, ...], Part]]:
     """Return the cheapest parts by operators that raise the objective by at most ``slack``.
 
-    With how much they raise it.
+    With how much they raise it; that is worth it, compared with what is ``known`` of the whole.
     """
     labels: list[Label] = [(0.0, 0.0, ())]
     for kind, alternatives in choices:
@@ -251,6 +262,8 @@ def _cheapest_choices(
             for more, change, choice in (*others, (0.0, 0.0, None))
         ]
         labels = _keep_undominated(joined, slack)
+    if slack < float("inf"):
+        labels = [label for label in labels if is_worth(label[0], -label[1], known, objective)]
     added, _, chosen = labels[-1]
     parts: dict[tuple[str, ...], Part] = {}
     for (kind, _), choice in zip(choices, chosen, strict=True):

@@ -19,6 +19,7 @@ from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge, ScoredTree
+from simaccel.search.near_ties import is_worth
 from simaccel.study.experiment import simulate
 from simaccel.workload import Product, Workload, build, conv2d, gemm, layers_workload
 from tests.draws import DRAWS
@@ -67,10 +68,28 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     assert result.run.cycles - sum(one.cycles for one in losses) == fastest
 
 
+@pytest.mark.parametrize(
+    ("objective", "best"),
+    [
+        ("cycles", ScoredTree((), 2000.0, 2000, 7, 64, 1000.0)),
+        ("cycles", ScoredTree((), 2000.0, 2000, 1000, 64)),
+        ("energy", ScoredTree((), 2000.0, 1000, 7, 64, 2000.0)),
+    ],
+    ids=["energy", "bytes", "cycles"],
+)
+def test_a_near_tie_gains_at_least_the_share_that_it_loses(
+    objective: Objective, best: ScoredTree
+) -> None:
+    """18 of 2,000 are 0.9%, as 9 of 1,000 pJ are; or of bytes, where energies are unknown."""
+    assert [is_worth(18, gained, best, objective) for gained in (8.9, 9, 10)] == [False, True, True]
+    assert is_worth(0, 0, best, objective)
+
+
 def test_what_one_group_leaves_of_the_tolerance_goes_to_another() -> None:
     """Every pair of candidates of two products, one after the other: the least energy in the limit.
 
-    The short one may be slower by more than its own share, if the whole is not.
+    The short one may be slower by more than its own share, if the whole is not. Of the energy the
+    same share is saved, or more.
     """
     shapes = {"long": (2, 6, 2), "short": (3, 4, 1)}
     workload = layers_workload(
@@ -79,8 +98,13 @@ def test_what_one_group_leaves_of_the_tolerance_goes_to_another() -> None:
     on, tolerance = load_accelerator("toy", [ROOM, "compiler.overlap=false"]), 0.1
     every = [_candidates(workload, on, tolerance, name) for name in shapes]
     pairs = [(one.cycles + other.cycles, one, other) for one, other in product(*every)]
-    limit = min(cycles for cycles, *_ in pairs) * (1 + tolerance)
-    least = min(one.energy_pj + other.energy_pj for n, one, other in pairs if n <= limit)
+    fastest = min(cycles for cycles, *_ in pairs)
+    first, second = (min(few, key=lambda one: one.rank) for few in every)
+    limit, energy_of_fastest = fastest * (1 + tolerance), first.energy_pj + second.energy_pj
+    energies = [(cycles, one.energy_pj + other.energy_pj) for cycles, one, other in pairs]
+    least = min(
+        pj for n, pj in energies if n <= limit and n / fastest - 1 <= 1 - pj / energy_of_fastest
+    )
     run = simulate(workload, on, "flex", options=Options(tolerance=tolerance)).run
     energy = on.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles).values()
     assert run.cycles <= limit
