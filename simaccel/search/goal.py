@@ -65,7 +65,7 @@ class Goal:
         """
         count = len(parts(workload))
         return cls(
-            Judge.of(accelerator, workload, options.each),
+            Judge.from_workload(accelerator, workload, options.each),
             options.objective,
             options.stationarity,
             TreeConstraints.from_texts(options.constraints, options.spread, accelerator.cores.count)

@@ -90,7 +90,7 @@ class RunOutcome:
         """Return whether the outcome decides if the cycles are below a limit."""
         return self.is_exact or self.cycles >= below
 
-    def at(self, below: float) -> RunOutcome:
+    def give_up_at(self, below: float) -> RunOutcome:
         """Return the outcome of the same run if it had been given up from ``below`` cycles on."""
         is_more = self.refused is None and self.cycles >= below
         return RunOutcome(below, is_exact=False) if is_more else self
@@ -117,7 +117,7 @@ class Judge:
     spent: float = 0.0
 
     @classmethod
-    def of(cls, accelerator: Accelerator, workload: Workload, each: Each) -> Judge:
+    def from_workload(cls, accelerator: Accelerator, workload: Workload, each: Each) -> Judge:
         """Return a judge that shares its runs with other searches of this process.
 
         Not of operators of plug-ins, whose code may change.
@@ -156,7 +156,7 @@ class Judge:
             if key in self.outcomes and self.outcomes[key].is_enough(below):
                 continue
             if key in self.shared and self.shared[key].is_enough(below):
-                self.outcomes[key] = self.shared[key].at(below)
+                self.outcomes[key] = self.shared[key].give_up_at(below)
             else:
                 mapping = mapping_of(workload, "", body)
                 new[key] = _Task(self.accelerator, workload, mapping, below)
