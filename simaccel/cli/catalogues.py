@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from simaccel.cli.options import (
     settings_option,
     workload_options,
 )
-from simaccel.cli.output import show, show_json
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.settings import NamedValues, fault, option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, SimaccelError, require_none
@@ -26,6 +27,7 @@ from simaccel.files.targets import STDOUT, writing_text
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
     from simaccel.hardware import Accelerator
@@ -177,20 +179,17 @@ def show_workload(
     options: WorkloadOptions, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
-    from simaccel.report.figures.style import require_figure_target
-
     inputs = [options.name] if options.is_file() else []
     inputs += [mapping] if mapping else []
-    if plot is not None:
-        require_figure_target(plot, force=force, inputs=inputs)
+    files = OutputFiles({"--plot": plot}, force, inputs)
+    files.require()
     workload = options.read_anyway()
     from simaccel.report.catalogues import import_lines, import_table, workload_table
     from simaccel.report.tables import pick
     from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 
-    if plot is not None:
-        _plot(workload, plot, mapping, force=force, inputs=inputs)
+    written = files.write("--plot", partial(_graph, workload, mapping))
     imported = options.import_file() if options.is_onnx() else None
     rows = describe(workload)
     if as_json:
@@ -206,26 +205,22 @@ def show_workload(
     title = [workload_title(workload), f"{cycles_text(workload.macs)} MACs"]
     title += [f"{count_text(len(rows), 'operator')}"]
     title += [f"repeated {workload.repeat} times"] if workload.repeat > 1 else []
-    show(", ".join(title), workload_table(rows), f"fingerprint: {workload.fingerprint}", *notes)
-    if plot is not None:
-        show(f"figure: {plot}")
+    fingerprint = f"fingerprint: {workload.fingerprint}"
+    show(", ".join(title), workload_table(rows), fingerprint, *notes, *written)
 
 
-def _plot(
-    workload: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
-) -> None:
+def _graph(workload: Workload, mapping: str | None) -> Figure:
+    """Draw a workload's graph, fused operators in the colour of their group."""
     from simaccel.mapping.checks import require_mapping
     from simaccel.mapping.files import load_mapping
     from simaccel.report.figures.graph import draw_graph
-    from simaccel.report.figures.style import save_figure, style
 
     groups: dict[str, str] = {}
     if mapping is not None:
         chosen = load_mapping(Path(mapping), workload)
         require_mapping(workload, chosen, None, mapping)
         groups = {name: group.name for group in chosen.groups for name in group.operators}
-    with style():
-        save_figure(draw_graph(workload, groups), plot, force=force, inputs=inputs)
+    return draw_graph(workload, groups)
 
 
 def _part_faults(name: str) -> Iterator[Fault]:
