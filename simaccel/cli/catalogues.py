@@ -27,10 +27,10 @@ from simaccel.files.targets import STDOUT, writing_text
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table
 
     from simaccel.hardware import Accelerator
+    from simaccel.report.figures.style import Figure
     from simaccel.workload import Network, Workload
     from simaccel.workload.attention import Model
 

@@ -40,7 +40,7 @@ def is_directed_space(axes: Sequence[str]) -> bool:
 
 
 def explore_directed(
-    ctx: click.Context, wanted: WantedSpace, prices: str, outputs: OutputFiles, *, as_json: bool
+    ctx: click.Context, wanted: WantedSpace, prices: str, files: OutputFiles, *, as_json: bool
 ) -> None:
     """Sweep the space, run the best few designs on the machine, and show and write the results.
 
@@ -49,8 +49,6 @@ def explore_directed(
         NoDesignError: no design is within the limits.
 
     """
-    taken = {name: outputs.options[name] for name in ("--csv", "--plot-frontier")}
-    files = OutputFiles(taken, outputs.force, outputs.inputs)
     read, within, objectives, _ = gather(
         partial(_inputs, wanted),
         partial(_read_limits, wanted),
