@@ -176,9 +176,10 @@ def spell_settings(faults: Iterable[Fault], params: Sequence[click.Parameter]) -
     def spell(text: str) -> str:
         return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
 
+    named = [(each, spell(each.file), spell(each.field)) for each in faults]
     return [
-        replace(each, field=spell(each.field), allowed=spell(_allowed_text(each)))
-        for each in faults
+        replace(each, file=file, field=field, allowed=spell(_allowed_text(each)))
+        for each, file, field in named
     ]
 
 
@@ -207,10 +208,11 @@ def as_click_arguments(
     """Return the arguments with settings and formats as click options, and old spellings used."""
     settings = {param.long_name: param for param in params if isinstance(param, SettingOption)}
     old = {
-        name: param.spelling
+        name: param.spelling + no
         for param in params
         if isinstance(param, SettingOption | MovedOption) and param.hidden
-        for name in (*param.opts, *param.secondary_opts)
+        for names, no in ((param.opts, ""), (param.secondary_opts, "=no"))
+        for name in names
     }
     known = {name for param in params for name in param.opts}
     takes = {"--format": any(isinstance(param, FormatOption) for param in params)}

@@ -69,7 +69,8 @@ def test_no_setting_has_the_name_of_a_field_of_accelerators() -> None:
 def test_a_setting_is_the_option_that_it_was(cli: Call) -> None:
     old = cli(f"run {GEMM} --dataflow flex --stationarity is --no-fast-forward --json")
     assert old.stderr.startswith(
-        "note: --stationarity is --set stationarity; --no-fast-forward is --set fast-forward now\n"
+        "note: --stationarity is --set stationarity; "
+        "--no-fast-forward is --set fast-forward=no now\n"
     )
     new = cli(f"run {GEMM} --dataflow flex --set stationarity=is --set fast-forward=no --json")
     assert _figures(new.stdout) == _figures(old.stdout)
