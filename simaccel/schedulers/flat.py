@@ -23,7 +23,8 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.neighbours import FEW, tile_sizes
+from simaccel.search.effort import EFFORT
+from simaccel.search.neighbours import tile_sizes
 from simaccel.search.problems import Options
 
 _NESTED = 16
@@ -112,7 +113,7 @@ def block_sizes(extent: int) -> list[int]:
     >>> block_sizes(18), block_sizes(7)
     ([1, 2, 3, 4, 5, 6, 9, 18], [1, 2, 3, 4, 5, 6, 7])
     """
-    if extent <= FEW:
+    if extent <= EFFORT.every_size:
         return list(range(1, extent + 1))
     return list(even_pieces(extent).tolist())
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
-from typing import Final
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Family, Ints, ints
@@ -22,13 +21,10 @@ from simaccel.mapping.cores import CORES, CoreCut, piece_faults
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
 from simaccel.search.candidate_set import CandidateSet, join_sets
+from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.workload import Workload
 
-_FEW: Final = 8
-"""Up to this many cores any number of them is tried; of more cores all, a half, a quarter and so
-on.
-"""
 Families = Callable[[IterationSpace], Iterable[Sequence[Family]]]
 """Makes the families of trees in the iteration space of a group, or of one core's piece, by set."""
 
@@ -125,7 +121,7 @@ def core_counts(count: int) -> list[int]:
     >>> core_counts(4), core_counts(20)
     ([4, 3, 2], [20, 10, 5, 2])
     """
-    if count <= _FEW:
+    if count <= EFFORT.every_core:
         return list(range(count, 1, -1))
     return [count >> at for at in range(count.bit_length() - 1)]
 

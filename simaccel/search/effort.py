@@ -79,6 +79,21 @@ class SearchEffort:
     half and of twice each constant on cycles and runs, but of proofs, which its cases have none of.
     """
 
+    # -- what the candidates are
+    every_size: int = 16
+    """Ranks of up to this many positions have all tile sizes."""
+    even_pieces: int = 8
+    """Most even pieces that a rank is cut into; more differ little from sizes of whole array sides.
+    """
+    slots: int = 4
+    """Most tensors whose slots vary together near the best: a slot less of one frees room for
+    another.
+    """
+    every_core: int = 8
+    """Up to this many cores any number of them is tried; of more all, a half, a quarter and so on.
+    """
+    front: int = 2048
+    """Most mappings of some operators that a front keeps; of more, evenly spaced ones."""
     # -- when a walk through candidates ends
     gap: float = 0.001
     """The optimality gap: the best run may exceed the least remaining bound by this share."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.pareto import beaten, pick_evenly, undominated_rows
-from simaccel.search.effort import Objective
+from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
@@ -40,8 +40,6 @@ OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
     "footprint": "footprint",
 }
 """The objective that a search minimises for each figure."""
-_MOST: Final = 2048
-"""Most mappings of some operators that are kept; of more, evenly spaced ones."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -132,7 +130,7 @@ def best_of(figures: FrontFigures, found: Sequence[Alternative]) -> list[Alterna
         return []
     rows = np.array([one.parts for one in found], dtype=np.float64)[:, figures.parts]
     kept = undominated_rows(rows)
-    return [found[int(at)] for at in pick_evenly(kept, _MOST)]
+    return [found[int(at)] for at in pick_evenly(kept, EFFORT.front)]
 
 
 def join_alternatives(
@@ -148,5 +146,5 @@ def join_alternatives(
     rows = ones[:, None, :] + others[None, :, :]
     rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
     kept = undominated_rows(rows.reshape(-1, ones.shape[1])[:, figures.parts])
-    pairs = (divmod(int(at), len(second)) for at in pick_evenly(kept, _MOST))
+    pairs = (divmod(int(at), len(second)) for at in pick_evenly(kept, EFFORT.front))
     return [first[left].join(second[other]) for left, other in pairs]

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from operator import itemgetter, ne
-from typing import Final
 
 import numpy as np
 
@@ -20,11 +19,8 @@ from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, maximum, m
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Keep, nodes
+from simaccel.search.effort import EFFORT
 
-FEW: Final = 16
-"""Ranks of up to this many positions have all tile sizes."""
-_EVEN_PIECES = 8
-"""Most even pieces that a rank is cut into; more differ little from sizes of whole array sides."""
 _SIDES = (1, 2, 3, 4, 6, 8)
 """Numbers of array sides that a tile fills if inner ranks take a part of one."""
 
@@ -40,12 +36,12 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     >>> tile_sizes(7, 32)
     [1, 2, 3, 4, 5, 6, 7]
     """
-    if extent <= FEW:
+    if extent <= EFFORT.every_size:
         return list(range(1, extent + 1))
     sizes = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
         size = -(-extent // pieces)
-        if pieces <= _EVEN_PIECES:
+        if pieces <= EFFORT.even_pieces:
             sizes.add(size)
         sizes.add(min(extent, -(-size // side) * side) if extent > side else size)
     size = side
@@ -88,8 +84,6 @@ def nested_loops(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> lis
 
 
 _SLOTS = (1, 2, 3)
-_TENSORS = 4
-"""Most tensors whose slots vary together: a slot less of one frees room for another."""
 _PIECES = (-2, -1, 1, 2)
 """Differences in the number of pieces of a rank between neighbours."""
 Row = dict[int, int]
@@ -176,7 +170,7 @@ def _rows(
     for first, second in combinations([axis for axis in axes if axis.kind == "tile"], 2):
         for a, b in product(moves[first.key], moves[second.key]):
             yield tuple({**start, first.key: a, second.key: b}.values())
-    slots = [axis.key for axis in axes if axis.kind == "slots"][:_TENSORS]
+    slots = [axis.key for axis in axes if axis.kind == "slots"][: EFFORT.slots]
     for numbers in product(_SLOTS, repeat=len(slots)):
         yield tuple({**start, **dict(zip(slots, numbers, strict=True))}.values())
     for row in _swap_loops(family, start):
