@@ -22,6 +22,8 @@ import simaccel
 from simaccel.__main__ import main
 
 MOST_SECONDS = 60
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED = 130
 
 
 def _child(request: dict[str, Any]) -> NoReturn:
@@ -35,6 +37,9 @@ def _child(request: dict[str, Any]) -> NoReturn:
     code: object = 1
     try:
         sys.argv = ["simaccel", *request["line"]]
+        for number in _ENDS:
+            signal.signal(number, lambda *_: os._exit(_INTERRUPTED))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
         main()
     except SystemExit as end:
         code = end.code or 0
@@ -46,9 +51,11 @@ def _child(request: dict[str, Any]) -> NoReturn:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     """Start a process, send it a signal after a time, and wait for its end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # Python works on after a fork
     pid = os.fork()
     if pid == 0:
         _child(request)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
     started = time.monotonic()
     after, number = request["kill"] or (MOST_SECONDS, signal.SIGKILL)
     while True:
