@@ -109,7 +109,8 @@ def _split_of(workload: Workload, accelerator: Accelerator, dataflow: str) -> Le
     if workload.split:
         return split_by_name(workload.split, workload, accelerator)
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
-    return fastest_split(workload, accelerator, slowdowns=slowdowns, run=_run_of(accelerator))
+    run = _run_of(accelerator, dataflow)
+    return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run)
 
 
 def settle_loads(
@@ -123,22 +124,37 @@ def settle_loads(
     Degrees that are given stay (`settle_degrees`).
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
-    return settle_degrees(options, accelerator, works, _run_of(accelerator))
+    return settle_degrees(options, accelerator, works, _run_of(accelerator, dataflow))
 
 
-def _run_of(accelerator: Accelerator) -> RunSplit | None:
-    """Return what runs splits; None of chips whose mappings need a search."""
-    return _deployed_cycles if accelerator.compiler.described else None
+def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
+    """Return a dataflow without a search: that one, else the compiler's; empty if there is none."""
+    if dataflow.partition("-")[0] == UNSEARCHED:
+        return dataflow
+    return DEPLOYED if chip.compiler.described else ""
 
 
-def _deployed_cycles(split: LegalSplit, accelerator: Accelerator, below: float) -> float:
-    """Return the cycles of a split as the chip's compiler deploys it; infinite if not ``below``."""
+@lru_cache(8)
+def _run_of(accelerator: Accelerator, dataflow: str) -> RunSplit | None:
+    """Return what runs splits for a dataflow; None where mappings need a search."""
+    unsearched = _plain_dataflow(dataflow, accelerator)
+    return partial(_split_cycles, unsearched) if unsearched else None
+
+
+def _split_cycles(
+    dataflow: str, split: LegalSplit, accelerator: Accelerator, below: float
+) -> float:
+    """Return the cycles of a split by a dataflow that needs no search; infinite if not ``below``.
+
+    By `deployed` as the chip's compiler sees a workload that is split so.
+    """
     split_of = partial(split_by_name, split.name, accelerator=accelerator)
     chip = accelerator.with_sections(chips=ONE_CHIP)
     try:
-        workload = compile_graph(split.workload, accelerator, lambda part: split_of(part).pod)
-        split = split_of(workload)
-        mapping = make_mapping(split.pod.workload, chip, DEPLOYED)
+        if dataflow == DEPLOYED:
+            workload = compile_graph(split.workload, accelerator, lambda part: split_of(part).pod)
+            split = split_of(workload)
+        mapping = make_mapping(split.pod.workload, chip, dataflow)
         cuts = split.spreads, split.pod, mapping, accelerator.pod
         pod = pod_of(split.workload, whole_mapping(split.workload, *cuts), accelerator)
         machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
@@ -161,14 +177,13 @@ def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str
     By their bounds on one chip: of a chip whose compiler is known as that deploys them, whatever
     the dataflow. Empty for others that search, and for what one chip can't do.
     """
-    slowdowns = dict[str, Fraction]()
-    if dataflow.partition("-")[0] != UNSEARCHED:
-        if not chip.compiler.described:
-            return slowdowns
-        dataflow = DEPLOYED
+    slowdowns, unsearched = dict[str, Fraction](), _plain_dataflow(dataflow, chip)
+    if not unsearched:
+        return slowdowns
+    if unsearched == DEPLOYED:
         workload = compile_graph(workload, chip, lambda _: None)
     try:
-        mapping = make_mapping(workload, chip, dataflow)
+        mapping = make_mapping(workload, chip, unsearched)
         predicted = predict(workload, mapping, chip)
     except SimaccelError:
         return slowdowns
