@@ -26,6 +26,13 @@ from simaccel.plugins import Plugin, Registry
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
 """Sections that may be a name, or a mapping with ``preset`` and other values of some fields."""
+_AMOUNT: Final = re.compile(r"unlimited|[0-9.]+ ?[KMGT]?i?B(/s)?|[0-9]+( ?x ?[0-9]+)?")
+_FIRST_FIELDS: Final = {
+    "array": "array.rows",
+    "buffer": "buffer.capacity_bytes",
+    "dram": "dram.bandwidth_bytes_per_second",
+}
+"""The field of a section that an amount in its place stands for."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
@@ -111,6 +118,7 @@ def with_presets(
             continue
         others = (other for other in list_accelerators() if section in _sections_of(other))
         meant = _narrower(wanted) if section == "dram" else ""
+        meant = _FIRST_FIELDS.get(section, "") if _AMOUNT.fullmatch(name) else meant
         known = suggest(name, [*PRESETS.get(section, ()), *others])
         meant = f"did you mean {meant!r}?" if meant else known
         faults.append(Fault(file, section, name, f"a section, or {meant}"))

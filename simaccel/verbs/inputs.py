@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from numbers import Integral
@@ -68,6 +68,12 @@ def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelera
         InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
+    options = {field.name for field in fields(Options)}
+    require_none(
+        Fault("settings", name, value, f"nothing; it is an option: options=Options({name}=...)")
+        for name, value in (settings.items() if isinstance(settings, Map) else ())
+        if name in options
+    )
     if isinstance(source, Accelerator):
         accelerator = source
         if settings:  # what its file left out stays in its account

@@ -79,6 +79,20 @@ def test_what_nobody_has_is_told(tmp_path: Path, old: str, new: str, said: str) 
     assert f"mine.yaml: {said}" in refusal_of(_load, tmp_path, TEN.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ("buffer=1 MiB", "buffer.capacity_bytes"),
+        ("buffer=unlimited", "buffer.capacity_bytes"),
+        ("dram=50 GB/s", "dram.bandwidth_bytes_per_second"),
+        ("array=8x16", "array.rows"),
+    ],
+)
+def test_an_amount_in_place_of_a_section_is_that_of_a_field(setting: str, field: str) -> None:
+    said = refusal_of(load_accelerator, "edge", [setting])
+    assert said.endswith(f"allowed: a section, or did you mean {field!r}?")
+
+
 STREAM = """\
 program stream
   operator gemm

@@ -131,6 +131,10 @@ def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
             lambda: load_accelerator("toy", {"array.row": 8, "dram": "tuy", "sfu.lanes": "a"}),
             ["settings: array.row: got 8; did you mean", "settings: dram: got", "settings: sfu."],
         ),
+        (
+            lambda: simulate(GEMM, "toy", settings={"patience": 3, "array.rows": 8}),
+            ["settings: patience: got 3; allowed: nothing; it is an option: options=Options(pat"],
+        ),
         (lambda: load_accelerator("toy", 3), ["allowed: {'path.to.field': value}"]),  # type: ignore[arg-type]
         (lambda: compare(GEMM, "toy", each="layer"), ["simaccel: each: got 'layer'"]),
         (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing with several"]),
