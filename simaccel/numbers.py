@@ -8,7 +8,7 @@ with another.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -59,6 +59,19 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any form
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def blocks(extent: int, tile: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (start, number, size) of the full tiles of a rank and of the smaller last one.
+
+    >>> list(blocks(10, 4))
+    [(0, 2, 4), (8, 1, 2)]
+    """
+    full, rest = divmod(extent, tile)
+    if full:
+        yield 0, full, tile
+    if rest:
+        yield full * tile, 1, rest
 
 
 def in_bytes(elements: Amount, bits: int) -> Amount:

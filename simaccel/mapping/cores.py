@@ -15,6 +15,7 @@ from typing import Final
 from simaccel.mapping.node_text import Finding, node_text, place_text
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Spread, nodes
+from simaccel.numbers import blocks
 from simaccel.workload import Vector
 
 CORES: Final = "cores"
@@ -93,17 +94,11 @@ def pieces(
     """
     spread, *inner = spreads
     whole = sizes[spread.rank]
-    full, rest = divmod(whole, spread.tile)
     stride = cores_of(inner, {**sizes, spread.rank: min(whole, spread.tile)})
-    if full:
-        inside = {**sizes, spread.rank: spread.tile}
-        yield CorePieces(spread, 0, full, spread.tile, 0, stride), inside
-    if rest:
-        start = full * spread.tile
-        yield (
-            CorePieces(spread, start, 1, rest, full * stride, stride),
-            {**sizes, spread.rank: rest},
-        )
+    for start, count, size in blocks(whole, spread.tile):
+        core = start // spread.tile * stride
+        piece = CorePieces(spread, start, count, size, core, stride)
+        yield piece, {**sizes, spread.rank: size}
 
 
 def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:

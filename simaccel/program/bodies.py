@@ -17,19 +17,6 @@ from simaccel.program.program import Load, Node, Reserve, Store, Tile, TransferT
 from simaccel.workload.names import tensor_of
 
 
-def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, trips, size) of the full tiles of a rank and of the smaller last one.
-
-    >>> list(blocks(0, 10, 4))
-    [(0, 2, 4), (8, 1, 2)]
-    """
-    full, rest = divmod(extent, tile)
-    if full:
-        yield start, full, tile
-    if rest:
-        yield start + full * tile, 1, rest
-
-
 @dataclass(eq=False)
 class TilePlacement:
     """A tile of a tensor: its memory, slots, and transfers.

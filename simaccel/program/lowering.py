@@ -18,6 +18,7 @@ from simaccel.mapping.space import IterationSpace, aliases_of, space_of
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
 from simaccel.mapping.view import TensorView
+from simaccel.numbers import blocks
 from simaccel.program.bodies import (
     Body,
     BodyState,
@@ -27,7 +28,6 @@ from simaccel.program.bodies import (
     Outline,
     RankParts,
     TilePlacement,
-    blocks,
 )
 from simaccel.program.dependences import mark_streams
 from simaccel.program.outline import outline
@@ -285,7 +285,7 @@ class _Lowering:
     def _blocks(body: Body, state: BodyState, extent: int) -> Iterator[tuple[int, int, int, bool]]:
         """Yield (start, trips, size, is first) of blocks; the first one is apart if it differs."""
         differs = body.slides or body.adders - state.begun
-        for start, trips, size in blocks(0, extent, body.tile):
+        for start, trips, size in blocks(extent, body.tile):
             if differs and not start and trips > 1:
                 yield 0, 1, size, True
                 yield body.tile, trips - 1, size, False

@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Branch, Family, FamilyLoops, Ints
+from simaccel.analytic.family import Bools, BranchNode, Family, FamilyLoops, Ints
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import BoundOperator
-from simaccel.mapping.tree import Fork, Part, nodes
+from simaccel.mapping.tree import nodes, rewrite
 
 _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
 
@@ -100,7 +101,7 @@ class TreeConstraints:
             return family
         sizes = family.space.sizes
         self.met.update(sizes)
-        return replace(family, branch=self._branch(family.branch, sizes))
+        return replace(family, branch=rewrite(family.branch, partial(self._node, sizes=sizes)))
 
     def allows(self, family: Family) -> Bools:
         """Return which candidates satisfy the constraints, by broadcasting."""
@@ -143,21 +144,13 @@ class TreeConstraints:
             )
         )
 
-    def _branch(self, branch: Branch, sizes: Mapping[str, int]) -> Branch:
-        nodes: list[object] = []
-        for node in branch:
-            if isinstance(node, FamilyLoops):
-                tiles = tuple(
-                    self._tile(rank, tile, sizes[rank])
-                    for rank, tile in zip(node.ranks, node.tiles, strict=True)
-                )
-                nodes.append(replace(node, tiles=tiles))
-            elif isinstance(node, Fork | Part):
-                inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
-                nodes.append(replace(node, branches=inner))
-            else:
-                nodes.append(node)
-        return tuple(nodes)  # type: ignore[arg-type]
+    def _node(self, node: BranchNode, sizes: Mapping[str, int]) -> BranchNode:
+        if not isinstance(node, FamilyLoops):
+            return node
+        tiles = zip(node.ranks, node.tiles, strict=True)
+        return replace(
+            node, tiles=tuple(self._tile(rank, tile, sizes[rank]) for rank, tile in tiles)
+        )
 
     def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
         """Return those of some tiles whose pieces the constraints allow."""

@@ -12,7 +12,7 @@ from simaccel.hardware.chips import ChipAxis, ChipPod, Numbering, runs
 from simaccel.hardware.collectives import Collective, LinkAxis
 from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.tile_streams import TileStream
-from simaccel.numbers import BYTE, in_bytes
+from simaccel.numbers import BYTE, blocks, in_bytes
 
 SLOTS: Final = 4
 """Buffer slots of a tile that is sent over links or received."""
@@ -131,11 +131,9 @@ class Exchange:
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
         if self.streamed is not None and not self.is_message:
             size = -(-least // -(-least // size))  # no small rest in each of many tiles
-        full, rest = divmod(least, size)
-        grows = [side // smaller for side in self.elements]
-        for trips, elements in ((full, size), (1 if rest else 0, rest)):
-            if trips:
-                yield trips, elements * grows[0], elements * grows[1]
+        source, target = (side // smaller for side in self.elements)
+        for _, trips, elements in blocks(least, size):
+            yield trips, elements * source, elements * target
 
     def slots(self, accelerator: Accelerator) -> int:
         """Return the buffer slots of the exchange's tile on each side.

@@ -27,6 +27,7 @@ from simaccel.mapping.tile_streams import (
     tile_streams,
 )
 from simaccel.mapping.tree import Group, Mapping
+from simaccel.numbers import blocks
 from simaccel.workload import Workload
 
 
@@ -156,6 +157,5 @@ class _ExchangeEnds:
 
     def _tiles(self, cut: TileCut) -> tuple[tuple[int, int], ...]:
         """Return (number, elements of each) of a cut's full tiles and of the smaller last one."""
-        (full, rest), each = divmod(cut.size, cut.tile), self.exchange.most // cut.size
-        kinds = (full, cut.tile), (1, rest)
-        return tuple((trips, size * each) for trips, size in kinds if trips and size)
+        each = self.exchange.most // cut.size
+        return tuple((trips, size * each) for _, trips, size in blocks(cut.size, cut.tile))
