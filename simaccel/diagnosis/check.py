@@ -8,8 +8,8 @@ operators on whole tensors, independently of tiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,25 +197,16 @@ class _CheckedMemory:
         return OperatorCheck(operator.name, int(written.sum()), made.size, deviation)
 
 
-@dataclass(frozen=True)
-class _KeepScope:
-    """The tensors that a scope keeps around its groups, and the operators of all its groups."""
-
-    keeps: Sequence[Keep]
-    operators: frozenset[str]
-
-
-def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _KeepScope]]:
-    for one in mapping.body:
-        inside = frozenset(name for group in one.groups for name in group.operators)
-        yield from ((group, _KeepScope(one.keeps, inside)) for group in one.groups)
-
-
 class GroupLayout:
-    """The layouts of a group's tensors, and the elements that need not go to DRAM."""
+    """The layouts of a group's tensors, and the elements that need not go to DRAM.
 
-    def __init__(self, workload: Workload, group: Group, around: _KeepScope) -> None:
-        self.workload, self.group, self.around = workload, group, around
+    ``keeps``: tensors kept around it and others; ``inside``: the operators of all these groups.
+    """
+
+    def __init__(
+        self, workload: Workload, group: Group, keeps: Sequence[Keep], inside: frozenset[str]
+    ) -> None:
+        self.workload, self.group, self.keeps, self.inside = workload, group, keeps, inside
         self.space = space_of(workload, group)
 
     def layout(self, op: BoundOperator, number: int) -> Layout:
@@ -226,7 +217,7 @@ class GroupLayout:
         """Return the layout of a tensor that is kept around the group, or of one in its place."""
         for op in self.space.operators:
             for number, (_, view) in enumerate(op.uses):
-                if holding_tensor(self.workload, view.name, self.around.keeps) == tensor:
+                if holding_tensor(self.workload, view.name, self.keeps) == tensor:
                     return self.layout(op, number)
         return None
 
@@ -241,22 +232,25 @@ class GroupLayout:
             if view.name in {operand.tensor for operand in operator.inputs}
         }
         kind = self.workload.tensors[view.name].kind
-        if kind in {"output", "cache"} or not readers or not readers <= self.around.operators:
+        if kind in {"output", "cache"} or not readers or not readers <= self.inside:
             return []  # groups outside of the keeps use it
-        held = holding_tensor(self.workload, view.name, self.around.keeps)
+        held = holding_tensor(self.workload, view.name, self.keeps)
         return [
             tuple(slice(span.start, span.stop) for span in keep.region)
             or tuple(slice(0, size) for size in view.shape)
-            for keep in self.around.keeps
+            for keep in self.keeps
             if keep.tensor == held
         ]
 
 
 def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout]:
     """Return the layouts of each group, by its name."""
-    return {
-        group.name: GroupLayout(workload, group, around) for group, around in _place_groups(mapping)
-    }
+    layouts = {}
+    for node in mapping.body:
+        inside = frozenset(name for group in node.groups for name in group.operators)
+        for group in node.groups:
+            layouts[group.name] = GroupLayout(workload, group, node.keeps, inside)
+    return layouts
 
 
 def written_elements(workload: Workload, tensor: str) -> Booleans:

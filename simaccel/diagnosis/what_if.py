@@ -269,17 +269,16 @@ def _free_array(one: Accelerator) -> Accelerator:
     return copy_spec(one, Accelerator, array=copy_spec(one.array, kind))
 
 
-def _unit_fields(name: str) -> dict[str, object]:
-    section, fields = UNITS[name].frees or ("", {})
-    return {f"{section}.{field}": value for field, value in fields.items()}
-
-
 _FIELDS: Final[Mapping[str, Mapping[str, object]]] = {
     "buffer_ports": {"buffer.read_bytes_per_second": None, "buffer.write_bytes_per_second": None},
     "noc": {"noc.distribution.topology": "unlimited", "noc.collection.topology": "unlimited"},
     "sfu_latency": {"sfu.latency_cycles": 0},
     "start": {"compiler.kernel_start_cycles": 0},
-    **{name: _unit_fields(name) for name in FREED_UNITS},
+    **{
+        name: {f"{section}.{field}": value for field, value in fields.items()}
+        for name in FREED_UNITS
+        for section, fields in [UNITS[name].frees or ("", {})]
+    },
 }
 """Fields of an accelerator that free a resource."""
 _SECTIONS: Final[dict[str, Callable[[Accelerator], Accelerator]]] = {

@@ -28,7 +28,7 @@ from simaccel.analytic.counting.work_counts import count_tiles
 from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.mapping.space import BoundOperator, space_of
-from simaccel.mapping.tree import BUFFER, Group
+from simaccel.mapping.tree import BUFFER
 from simaccel.papers.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.papers.orojenesis.segment import Segment, SkiSlope, figures
 from simaccel.workload import Workload
@@ -113,7 +113,10 @@ def fused_segment(
         tiles = list(zip(shared, numbers, strict=False))
         chosen = zip(ways, numbers[MOST_SHARED:], strict=False)
         groups.append(fusion.tree(tiles, [choices[number] for choices, number in chosen]))
-    exact = _count_slope(workload, groups)
+    exact = SkiSlope()  # with the bytes that the machine moves
+    counted = (figures(family_of(space_of(workload, group), group)) for group in groups)
+    table = ints([(int(room), int(moved)) for room, moved in counted])
+    exact.add(table[:, 0], table[:, 1], np.arange(len(groups)).reshape(-1, 1))
     return Segment(
         fusion.operators, exact, lambda number: groups[int(exact.origin[number][0])], mappings
     )
@@ -190,12 +193,3 @@ def _useful(rooms: Ints, moves: Ints) -> Ints:
         if not beaten:
             keep.append(at)
     return ints(keep)
-
-
-def _count_slope(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
-    """Return the front of trees, with the bytes that the machine moves."""
-    front = SkiSlope()
-    counted = (figures(family_of(space_of(workload, group), group)) for group in groups)
-    table = ints([(int(room), int(moved)) for room, moved in counted])
-    front.add(table[:, 0], table[:, 1], np.arange(len(groups)).reshape(-1, 1))
-    return front

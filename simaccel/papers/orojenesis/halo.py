@@ -73,13 +73,8 @@ class _Piece:
 
 def tile_elements(one: BoundOperand, cuts: Cuts) -> Ints:
     """Return the elements of an operand's tile, as a bounding box."""
-    return math.prod((_extent(dim, cuts) for dim in one.dims), start=ints(1))
-
-
-def _extent(dim: Terms, cuts: Cuts) -> Ints:
-    if len(dim) == 1 and dim[0][1] == 1:
-        return cuts[dim[0][0]].tile
-    return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
+    extents = (ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim)) for dim in one.dims)
+    return math.prod(extents, start=ints(1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,19 +99,14 @@ class WorkloadBound:
             start, before, own = (int(number) for number in self.steps[at].origin[row])
             parts.append((self.segments[start, at], own))
             at, row = start, before
-        times = self.workload.times
-        moved = sum(
-            times(part.operators[0]) * self._machine_bytes(part, own) for part, own in parts
-        )
+        moved = 0  # by the machine: elements of 4 bits packed, halos as windows slide
+        for part, own in parts:
+            once = int(part.front.accesses[own])
+            if (group := part.group(own)) is not None:
+                once = int(figures(family_of(space_of(self.workload, group), group))[1])
+            moved += self.workload.times(part.operators[0]) * once
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
         return WorkloadPoint(room, accesses, moved, tuple(reversed(parts)))
-
-    def _machine_bytes(self, segment: Segment, own: int) -> int:
-        """Return what the machine moves: elements of 4 bits packed, halos as windows slide."""
-        group = segment.group(own)
-        if group is None:
-            return int(segment.front.accesses[own])
-        return int(figures(family_of(space_of(self.workload, group), group))[1])
 
     def mapping(self, chosen: WorkloadPoint) -> Mapping | None:
         """Return a point's mapping; None if a part of it has none."""

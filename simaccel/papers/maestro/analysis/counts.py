@@ -32,7 +32,10 @@ def paper_counts(
     """Return the counts of the default reading, by figure."""
     costs, leaf = top.costs, top.first_leaf
     macs = top.sum_valid(costs.macs)
-    tiles = resident_tiles(layer, level) if reading.resident else _first_step(top)
+    first = {**costs.fetched, "output": costs.leaving}  # two steps of which are in L2, if no more
+    tiles = {role: DOUBLE * int(moved[0]) for role, moved in first.items()}
+    if reading.resident:
+        tiles = resident_tiles(layer, level)
     counts = {"macs_counted": macs}
     for role in INPUTS:
         read = top.sum_valid(costs.fetched[role])
@@ -106,7 +109,7 @@ def tensor_size(layer: DescribedLayer, role: Role) -> int:
     return found
 
 
-def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, int]:
+def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> dict[Role, int]:
     """Return the elements of each tensor that L2 has to hold so that none enters it twice.
 
     A tensor is used again by the outermost loop that doesn't move it but has loops inside that do:
@@ -130,15 +133,6 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
         tiles[role] = prod(int(span(axis, sizes)) for axis in axes) * (DOUBLE if is_cut else 1)
     return tiles
-
-
-def _first_step(top: Invocation) -> Mapping[Role, int]:
-    costs = top.costs
-    return {
-        "input": DOUBLE * int(costs.fetched["input"][0]),
-        "filter": DOUBLE * int(costs.fetched["filter"][0]),
-        "output": DOUBLE * int(costs.leaving[0]),
-    }
 
 
 def counts_of_tensor(

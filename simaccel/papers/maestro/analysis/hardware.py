@@ -127,7 +127,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
     offchip = accelerator.bytes_per_cycle()
     return DirectiveHardware(
         pes=array.rows * array.cols,
-        noc_bandwidth=(_elements(accelerator.distribution_rate, bits),),
+        noc_bandwidth=(elements_per_cycle(accelerator.distribution_rate, bits),),
         noc_latency=(accelerator.lead_latency_cycles,),
         offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip * BYTE / bits)),
         simd_lanes=array.vectors * array.lanes,
@@ -135,7 +135,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
     )
 
 
-def _elements(rate: Rate, bits: int) -> int:
+def elements_per_cycle(rate: Rate, bits: int) -> int:
     """Return the elements of ``bits`` bits per cycle of a rate in bytes, at least one."""
     if rate.unlimited:
         return UNLIMITED

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Group, Loop
-from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis import clusters
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.clusters import (
@@ -35,7 +34,11 @@ from simaccel.papers.maestro.analysis.clusters import (
     sizes_of_blocks,
     ways_of,
 )
-from simaccel.papers.maestro.analysis.hardware import UNLIMITED, DirectiveHardware
+from simaccel.papers.maestro.analysis.hardware import (
+    UNLIMITED,
+    DirectiveHardware,
+    elements_per_cycle,
+)
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
@@ -153,9 +156,8 @@ def _clusters_time(
 def _bandwidth(op: BoundOperator, accelerator: Accelerator) -> int:
     """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
     bits = max(view.bits for _, view in op.uses)
-    rates = [accelerator.distribution_rate, accelerator.read_rate]
-    widths = [UNLIMITED if rate.unlimited else int(rate.exact() * BYTE / bits) for rate in rates]
-    return max(1, min(widths))
+    rates = accelerator.distribution_rate, accelerator.read_rate
+    return min(elements_per_cycle(rate, bits) for rate in rates)
 
 
 # -- systolic arrays
