@@ -90,8 +90,7 @@ def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chi
 
 
 def _part(whole: Array, layout: ChipLayout, chip: int) -> Array:
-    part: Array = whole[layout.box(whole.shape, chip)]
-    return part
+    return whole[layout.box(whole.shape, chip)]
 
 
 def _require_close(computed: Array, expected: Array, name: str) -> None:

@@ -251,8 +251,7 @@ def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
 
     Rounded down; in Python's integers, as the products exceed 64 bits.
     """
-    share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
-    return share
+    return (served.astype(object) * cycles // lengths).astype(np.int64)
 
 
 def account_rows(rows: LaneRows, start: int, end: int) -> Account:

@@ -250,8 +250,7 @@ class RepeatTrack:
     @cached_property
     def total(self) -> Measures:
         """Sums over the whole stretch, by ``MEASURES``."""
-        total: Measures = self.body.total * (self.times + 1)
-        return total
+        return self.body.total * (self.times + 1)
 
     @cached_property
     def activity(self) -> Events:
@@ -293,8 +292,7 @@ class RepeatTrack:
         time = (edges - self.start) // self.period
         inside, back = np.unique(edges - time * self.period, return_inverse=True)
         found = self.body.measure_edges(inside, of_leaf)
-        done: Measures = time[:, None] * self.body.total + found[back]
-        return done
+        return time[:, None] * self.body.total + found[back]
 
     @cached_property
     def faults(self) -> tuple[str, ...]:

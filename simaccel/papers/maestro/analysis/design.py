@@ -92,8 +92,7 @@ class Designs:
         if objective == "throughput":
             return cycles
         energy = np.broadcast_to(self.energy_xmac[:, None], cycles.shape)
-        found: Floats = energy if objective == "energy" else energy * cycles
-        return found
+        return energy if objective == "energy" else energy * cycles
 
     def best(self, objective: Objective) -> Design:
         """Return the best valid design; of equal ones the faster, then the smaller.

@@ -61,14 +61,12 @@ class CaseCosts:
     @property
     def is_valid(self) -> Bools:
         """Whether each case computes anything; those that don't take no time."""
-        found: Bools = np.asarray(self.critical > 0)
-        return found
+        return np.asarray(self.critical > 0)
 
     @property
     def arriving(self) -> Ints:
         """Elements that come from above in each case, of all tensors."""
-        found: Ints = self.fetched["input"] + self.fetched["filter"] + self.returning
-        return found
+        return self.fetched["input"] + self.fetched["filter"] + self.returning
 
 
 class AnyLevel(Protocol):
@@ -171,14 +169,12 @@ class Invocation:
 
     def valid_values(self, values: Ints) -> Ints:
         """Return the values of the valid cases."""
-        found: Ints = values[self.cases]
-        return found
+        return values[self.cases]
 
     @cached_property
     def starts(self) -> Bools:
         """Whether each valid case is the first step of all."""
-        found: Bools = self.costs.is_start[self.cases]
-        return found
+        return self.costs.is_start[self.cases]
 
     def sum_valid(self, values: Ints) -> int:
         """Return the sum of values over the valid cases."""

@@ -112,8 +112,7 @@ def span(axis: Axis, sizes: Mapping[str, Ints]) -> Ints:
     dim, reach, stride = axis
     if not reach:
         return sizes[dim]
-    covered: Ints = (sizes[dim] - 1) * np.minimum(stride, sizes[reach]) + sizes[reach]
-    return covered
+    return (sizes[dim] - 1) * np.minimum(stride, sizes[reach]) + sizes[reach]
 
 
 class _PaperTraffic:
@@ -220,8 +219,7 @@ class _PaperTraffic:
         axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
         if self.rules.stride or axis is None:
             return sizes[dim]
-        found: Ints = span(axis, sizes) - sizes[axis[1]] + 1
-        return found
+        return span(axis, sizes) - sizes[axis[1]] + 1
 
     def _wraps(self, places: Sequence[int]) -> Bools:
         """Return whether one of these maps begins again, as one outside of it has moved."""
@@ -289,8 +287,7 @@ def _reused_rows(
     later, into = divmod(step, stride)
     over = np.clip(was - into, 0, size) * np.maximum(outputs - later, 0)
     over_next = np.clip(into + size - stride, 0, was) * np.maximum(outputs - later - 1, 0)
-    kept: Ints = np.where(was >= stride, in_stretch, over + over_next)
-    return kept
+    return np.where(was >= stride, in_stretch, over + over_next)
 
 
 def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:

@@ -61,8 +61,7 @@ class DesignPrices:
         per_pe = self.mac[which] * np.asarray(lanes) + self.l1[which] * np.ceil(
             np.asarray(l1) / self.l1_block
         )
-        found: Floats = pes * per_pe + self.l2[which] * np.ceil(np.asarray(l2) / self.l2_block)
-        return found
+        return pes * per_pe + self.l2[which] * np.ceil(np.asarray(l2) / self.l2_block)
 
 
 def _bus(pes: Floats) -> Floats:

@@ -52,8 +52,7 @@ class Cases:
         if field != "count":
             place = self.index[self.maps[place].dim]
         values = np.array([getattr(one, field) for one in self.states[place]], dtype=np.int64)
-        found: Ints = values[self.chosen[place]]
-        return found
+        return values[self.chosen[place]]
 
     @cached_property
     def positions(self) -> Ints:

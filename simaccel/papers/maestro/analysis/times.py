@@ -134,8 +134,7 @@ class InvocationTimes:
         bandwidth = self.points.noc_bandwidth[:, one.depth]
         latency = self.points.noc_latency[:, one.depth]
         volume = elements[:, None]
-        found: Ints = np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
-        return found
+        return np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
 
 
 CAUSES: Final = ("compute", "ingress", "egress", "first fill")
