@@ -53,7 +53,9 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     most = diagnosis.waits_for_bytes
     if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
-    names = _with_attention(workload, members(most))
+    own = members(most)
+    attentions = (group for group in parts(workload) if isinstance(group, tuple))
+    names = next((group for group in attentions if not {*own}.isdisjoint(group)), own)
     if not workload.by_name.keys() >= set(names):  # an exchange between chips
         return None
     now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
@@ -82,12 +84,6 @@ def part_dram_bytes(part: OperatorDiagnosis) -> int:
 def members(part: OperatorDiagnosis) -> tuple[str, ...]:
     """Return the names of the operators of a group, fused or not."""
     return tuple(part.name.split("+"))
-
-
-def _with_attention(workload: Workload, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return operators with all of the attention that one of them is a part of."""
-    fused = [one for one in parts(workload) if isinstance(one, tuple)]
-    return next((attention for attention in fused if set(names) & set(attention)), names)
 
 
 BOUND = 0.9

@@ -11,7 +11,7 @@ from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.places import WINDOW_RANKS, FilterWindow, NodePlace, windows_of
-from simaccel.importers.onnx_files.views import PendingOperator, SlotView
+from simaccel.importers.onnx_files.views import SlotView
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
@@ -198,7 +198,7 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     A product and a sum by channel have the form of a filter and a bias, which compilers make them.
     """
     made, builder = place.out_shape, place.builder
-    if place.is_only_reader(0) and isinstance(_maker(place), PendingOperator):
+    if place.is_only_reader(0) and _is_summed(place):
         builder.views[place.node.output[0]] = builder.views[place.node.input[0]]
         builder.read_tensors.add(place.node.input[0])
         return place.pass_node("harmless", "in the filters and sums before it")
@@ -209,11 +209,11 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     return place.take_node("product and residual", made=shifted)
 
 
-def _maker(place: NodePlace) -> PendingOperator | None:
-    """Return the convolution or product that makes the first input, if it is one."""
-    view = place.builder.views[place.node.input[0]]
-    made = [one for one in place.builder.pending if one.output.root is view.root]
-    return made[0] if made and all(one.kind is None for one in made) else None
+def _is_summed(place: NodePlace) -> bool:
+    """Return whether convolutions or products make the first input."""
+    root = place.builder.views[place.node.input[0]].root
+    kinds = {one.kind for one in place.builder.pending if one.output.root is root}
+    return kinds == {None}
 
 
 def pool(place: NodePlace) -> AccountEntry:

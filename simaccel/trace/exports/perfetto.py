@@ -124,11 +124,13 @@ def _counter(kind: str, name: str, cycle: int, values: Mapping[str, float]) -> J
 def _slice(part: Excerpt, event: Event, where: Json) -> Json:
     start, end = max(event.start, part.start), min(event.end, part.end)
     own = {"start": event.start, "end": event.end}
+    waits = f"waits: {event.tile} {event.kind}" if event.tile else "waits"
+    titles = {"busy": event.command or event.cause, "idle": "idle"}
     names = ("cause", "operator", "command", "site", "tile", "kind", "waits_for", "served")
     args = {name: getattr(event, name) for name in names}
     return {
         "ph": "X",
-        "name": _title(event),
+        "name": titles.get(event.cause, f"{waits} ({event.cause})"),
         "cat": event.cause,
         **where,
         "ts": start,
@@ -137,15 +139,6 @@ def _slice(part: Excerpt, event: Event, where: Json) -> Json:
         "args": {name: value for name, value in args.items() if value}
         | (own if own != {"start": start, "end": end} else {}),
     }
-
-
-def _title(event: Event) -> str:
-    if event.cause == "busy":
-        return event.command or event.cause
-    if event.cause == "idle":
-        return "idle"
-    waits = f"waits: {event.tile} {event.kind}" if event.tile else "waits"
-    return f"{waits} ({event.cause})"
 
 
 @dataclass
