@@ -10,45 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
-from simaccel.importers.onnx_files.attention import attention_node
+from simaccel.importers.onnx_files import attention, products, vectors, view_nodes
 from simaccel.importers.onnx_files.constants import Proto, graphs_of, graphs_within
 from simaccel.importers.onnx_files.places import NodePlace
-from simaccel.importers.onnx_files.products import (
-    conv,
-    conv_transpose,
-    einsum,
-    fused_matmul,
-    gemm,
-    matmul,
-    matmul_bits,
-    recurrent,
-)
-from simaccel.importers.onnx_files.vectors import (
-    BINARY,
-    REDUCTIONS,
-    UNARY,
-    batch_norm,
-    binary,
-    group_norm,
-    lp_norm,
-    norm,
-    pool,
-    reduction,
-    resize,
-    rotary,
-    skip_norm,
-    softmax,
-    unary,
-)
-from simaccel.importers.onnx_files.view_nodes import (
-    LOOKUPS,
-    cast,
-    dequantise,
-    embed,
-    gather,
-    gather_blocks,
-    quantise,
-)
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
 """Known domains of nodes: ONNX's own, and ONNX Runtime's."""
@@ -78,37 +42,41 @@ UNCOUNTED: Final = frozenset(
 )
 """Kinds of nodes that are not taken and have MACs, or hide nodes with MACs."""
 HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), conv),
-    "ConvTranspose": conv_transpose,
-    **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), gemm),
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), matmul),
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), matmul),
-    **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), fused_matmul),
-    **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), matmul_bits),
-    "Einsum": einsum,
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax"), softmax),
-    "LayerNormalization": norm,
-    "RMSNormalization": norm,
-    "SimplifiedLayerNormalization": norm,
-    "BatchNormalization": batch_norm,
-    **dict.fromkeys(LOOKUPS, gather),
-    "GatherBlockQuantized": gather_blocks,
-    "EmbedLayerNormalization": embed,
-    **dict.fromkeys(("Resize", "Upsample"), resize),
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), pool),
-    **dict.fromkeys(REDUCTIONS, reduction),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
-    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), skip_norm),
-    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), group_norm),
-    "LpNormalization": lp_norm,
-    **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention_node),
-    "QAttention": attention_node,
-    "RotaryEmbedding": rotary,
-    "DequantizeLinear": dequantise,
-    "QuantizeLinear": quantise,
-    **dict.fromkeys(("Cast", "CastLike"), cast),
-    **dict.fromkeys(UNARY, unary),
-    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), products.conv),
+    "ConvTranspose": products.conv_transpose,
+    **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), products.gemm),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), products.matmul),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), products.matmul),
+    **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), products.fused_matmul),
+    **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), products.matmul_bits),
+    "Einsum": products.einsum,
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax"), vectors.softmax),
+    "LayerNormalization": vectors.norm,
+    "RMSNormalization": vectors.norm,
+    "SimplifiedLayerNormalization": vectors.norm,
+    "BatchNormalization": vectors.batch_norm,
+    **dict.fromkeys(view_nodes.LOOKUPS, view_nodes.gather),
+    "GatherBlockQuantized": view_nodes.gather_blocks,
+    "EmbedLayerNormalization": view_nodes.embed,
+    **dict.fromkeys(("Resize", "Upsample"), vectors.resize),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), vectors.pool),
+    **dict.fromkeys(vectors.REDUCTIONS, vectors.reduction),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), products.recurrent),
+    **dict.fromkeys(
+        ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), vectors.skip_norm
+    ),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), vectors.group_norm),
+    "LpNormalization": vectors.lp_norm,
+    **dict.fromkeys(
+        ("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention.attention_node
+    ),
+    "QAttention": attention.attention_node,
+    "RotaryEmbedding": vectors.rotary,
+    "DequantizeLinear": view_nodes.dequantise,
+    "QuantizeLinear": view_nodes.quantise,
+    **dict.fromkeys(("Cast", "CastLike"), view_nodes.cast),
+    **dict.fromkeys(vectors.UNARY, vectors.unary),
+    **dict.fromkeys(vectors.BINARY, vectors.binary),
 }
 """The function that maps each kind of node."""
 _VALUES: Final = "changes values, not their number"
