@@ -12,17 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simaccel.diagnosis.check import (
-    TOLERANCE,
-    Booleans,
-    CheckFailedError,
-    OperatorCheck,
-    execute,
-    expected_values,
-    random_tensors,
-    require_small,
-    written_elements,
-)
+from simaccel.diagnosis import check
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.chips.sharding import Pod
@@ -32,7 +22,7 @@ from simaccel.workload import Workload
 from simaccel.workload.vectors.kind import Array
 
 
-def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
+def check_chips(workload: Workload, pod: Pod) -> tuple[check.OperatorCheck, ...]:
     """Execute each chip's part of a workload, and compare all results.
 
     Pods with several places (`Pod.places`) execute the n-th chip of each together.
@@ -41,14 +31,14 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         TooLargeToCheckError: the workload has too many MACs.
         CheckFailedError: an output or an exchange is wrong; names operator and chip.
     """
-    require_small(workload)
-    inputs = random_tensors(workload, seed=0)
-    expected = expected_values(workload, inputs)
+    check.require_small(workload)
+    inputs = check.random_tensors(workload, seed=0)
+    expected = check.expected_values(workload, inputs)
     program = lower(pod.workload, pod.mapping)
     require_program(pod.workload, pod.mapping, program)
     outputs = {operator.output.tensor for operator in pod.workload.operators}
     results: list[dict[str, Array]] = []
-    checks: list[tuple[OperatorCheck, ...]] = []
+    checks: list[tuple[check.OperatorCheck, ...]] = []
     for chip in range(len(pod.places[0])):
         tensors = {}  # before it runs, with the expected values of what comes over links
         for name in pod.workload.tensors:
@@ -56,7 +46,7 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
             whole = inputs[tensor] if name in outputs else expected[tensor]
             box = layout.box(whole.shape, chip)
             tensors[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
-        checked, values = execute(pod.workload, pod.mapping, program, tensors)
+        checked, values = check.execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
         stored = {
             part.source: _part(expected[part.tensor], part.source_layout, chip)
@@ -66,7 +56,7 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         results.append(values | stored)
         checks.append(checked)
     for exchange in pod.exchanges:
-        written = written_elements(workload, exchange.tensor)
+        written = check.written_elements(workload, exchange.tensor)
         border = ~written & written.any()  # elements of an output that no operator writes
         _check_exchange(exchange, results, expected[exchange.tensor], border)
     return tuple(
@@ -97,9 +87,11 @@ def _require_close(computed: Array, expected: Array, name: str) -> None:
     known = ~np.isnan(computed)
     most = float(np.abs(expected).max(initial=0.0)) or 1.0
     if np.abs(computed - expected, where=known, out=np.zeros(computed.shape)).max(initial=0.0) > (
-        TOLERANCE * most
+        check.TOLERANCE * most
     ):
-        raise CheckFailedError(f"check failed: {name} on a chip differs from the whole workload")
+        raise check.CheckFailedError(
+            f"check failed: {name} on a chip differs from the whole workload"
+        )
 
 
 def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
@@ -108,7 +100,7 @@ def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
 
 
 def _check_exchange(
-    exchange: Exchange, results: list[dict[str, Array]], expected: Array, border: Booleans
+    exchange: Exchange, results: list[dict[str, Array]], expected: Array, border: check.Booleans
 ) -> None:
     """Put together what each chip receives in an exchange from the chips' results; compare it."""
     outcome = []
@@ -126,7 +118,7 @@ def _check_exchange(
                 received[positions] = True
         box = exchange.target_layout.box(expected.shape, chip)
         if not received[box].all():
-            raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
+            raise check.CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
     for chip, values in enumerate(outcome):
         results[chip][exchange.target] = values

@@ -18,14 +18,7 @@ from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.diagnosis.disagreement import (
-    DirectiveRuntime,
-    Disagreement,
-    against_directives,
-    against_floor,
-    against_prediction,
-    dram_of,
-)
+from simaccel.diagnosis import disagreement
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -96,8 +89,8 @@ class GroupExplanation:
     dimensions: tuple[Dimension, ...]
     reuse: tuple[Reuse, ...]
     needs: tuple[NeededRate, ...]
-    directives: DirectiveRuntime
-    disagreements: tuple[Disagreement, ...]
+    directives: disagreement.DirectiveRuntime
+    disagreements: tuple[disagreement.Disagreement, ...]
 
     @property
     def stalls(self) -> list[tuple[str, int]]:
@@ -107,7 +100,7 @@ class GroupExplanation:
     @property
     def dram_bytes(self) -> int:
         """Bytes that the group moves to and from DRAM."""
-        return dram_of(self.run)
+        return disagreement.dram_of(self.run)
 
 
 def explain(
@@ -134,9 +127,9 @@ def explain(
             directed_as = written.get(group.name)
             runtime = part.runtime() if directed_as is None else part.directed_runtime(directed_as)
             disagreements = (
-                *against_prediction(run, predicted[run.name]),
-                *(against_floor(floor, together) if run.name == names[-1] else ()),
-                *against_directives(run, runtime, part.directed_bytes),
+                *disagreement.against_prediction(run, predicted[run.name]),
+                *(disagreement.against_floor(floor, together) if run.name == names[-1] else ()),
+                *disagreement.against_directives(run, runtime, part.directed_bytes),
             )
             explained = GroupExplanation(
                 run=run,
@@ -271,7 +264,7 @@ class _GroupFigures:
 
     # -- directives
 
-    def directed_runtime(self, directed: DirectedLayer) -> DirectiveRuntime:
+    def directed_runtime(self, directed: DirectedLayer) -> disagreement.DirectiveRuntime:
         """Return the analytic runtime of the directives that the group was made of."""
         written = "; ".join(map(str, directed.dataflow))
         workload = self.result.workload
@@ -282,11 +275,11 @@ class _GroupFigures:
             hardware = hardware_of(self.result.accelerator, elements)
             (analysis,) = analyse([directed], [hardware])
         except SimaccelError as error:
-            return DirectiveRuntime(written=written, silent=str(error))
+            return disagreement.DirectiveRuntime(written=written, silent=str(error))
         cycles = int(analysis.figures()["runtime_cycles"] or 0)
-        return DirectiveRuntime(written=written, cycles=self.times * cycles)
+        return disagreement.DirectiveRuntime(written=written, cycles=self.times * cycles)
 
-    def runtime(self) -> DirectiveRuntime:
+    def runtime(self) -> disagreement.DirectiveRuntime:
         """Return the runtime of the tree as directives, or of the bytes that cross if that is more.
 
         Those are the counts of the directives; a tensor of which they tell nothing crosses once.
@@ -294,7 +287,7 @@ class _GroupFigures:
         operators = operator_times(self.space, self.group, self.result.accelerator)
         silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)
         if silent:
-            return DirectiveRuntime(silent="; ".join(silent), operators=operators)
+            return disagreement.DirectiveRuntime(silent="; ".join(silent), operators=operators)
         cycles = self.times * sum(operator.cycles or 0 for operator in operators)
         ideal = {
             operator.operator: self.times * ((operator.cycles or 0) - (operator.transfers or 0))
@@ -307,7 +300,7 @@ class _GroupFigures:
         computing = sum(ideal.values())
         if any(isinstance(node, Fork) and node.ahead for node in nodes(self.group.tree)):
             computing = max(on_sfu, computing - on_sfu)
-        return DirectiveRuntime(
+        return disagreement.DirectiveRuntime(
             cycles=max(cycles, least),
             operators=operators,
             memory=slowest if least > cycles else "",

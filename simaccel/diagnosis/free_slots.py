@@ -5,31 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simaccel.program.program import (
-    Command,
-    Compute,
-    Load,
-    Node,
-    Operator,
-    Program,
-    ProgramLoop,
-    Sfu,
-    Store,
-    Tile,
-    UnitCommand,
-    commands,
-    transfer_of,
-)
+from simaccel.program import program as nodes
 
 FREE_SLOTS = 16
 """Slots of a tile whose slots are freed. More gain nothing where a loop is bound by a resource,
 and cost events: a run repeats only once all slots have been filled."""
 
 
-def with_free_slots(program: Program) -> Program:
+def with_free_slots(program: nodes.Program) -> nodes.Program:
     """Return a program whose tiles have at least ``FREE_SLOTS`` slots each."""
     body = tuple(_more_slots(node, _SlotScope()) for node in program.body)
-    return Program(name=program.name, body=body)
+    return nodes.Program(name=program.name, body=body)
 
 
 @dataclass(frozen=True)
@@ -39,7 +25,7 @@ class _SlotScope:
     slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)
 
-    def add_slots(self, tile: Tile) -> Tile:
+    def add_slots(self, tile: nodes.Tile) -> nodes.Tile:
         """Return a tile with more slots.
 
         Partial sums that go away and come back get no more than there are tiles of them in any
@@ -49,10 +35,10 @@ class _SlotScope:
         return replace(tile, slots=max(most, tile.slots))
 
 
-def _more_slots(node: Node, around: _SlotScope) -> Node:
+def _more_slots(node: nodes.Node, around: _SlotScope) -> nodes.Node:
     """Return a node whose tiles have more slots."""
-    if isinstance(node, ProgramLoop | Operator):
-        if isinstance(node, Operator):
+    if isinstance(node, nodes.ProgramLoop | nodes.Operator):
+        if isinstance(node, nodes.Operator):
             sums = {  # as many as in the shortest step of a reduction around them
                 name: min(_in_steps(node.body, name, ranks)[1], default=FREE_SLOTS)
                 for name, ranks in _going_back(node).items()
@@ -65,14 +51,14 @@ def _more_slots(node: Node, around: _SlotScope) -> Node:
     return _with_slots(node, around.slots)
 
 
-def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:
+def _in_steps(body: Sequence[nodes.Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:
     """Count the tiles of a name in a body, and in each step of the reductions inside.
 
     Tiles inside such a step count for it alone: it is the innermost one.
     """
     own, steps = 0, set[int]()
     for node in body:
-        if not isinstance(node, ProgramLoop):
+        if not isinstance(node, nodes.ProgramLoop):
             continue
         inside, below = _in_steps(node.body, name, ranks)
         inside += any(tile.name == name for tile in node.tiles)
@@ -84,40 +70,40 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
     return own, steps
 
 
-def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
+def _with_slots(command: nodes.Command, slots: Mapping[str, int]) -> nodes.Command:
     """Return a command whose tiles have the slots of their names, each operand in its own view."""
 
-    def add_slots(tile: Tile) -> Tile:
+    def add_slots(tile: nodes.Tile) -> nodes.Tile:
         return replace(tile, slots=slots[tile.name])
 
-    if isinstance(command, Compute | Sfu):
+    if isinstance(command, nodes.Compute | nodes.Sfu):
         inputs = tuple(add_slots(tile) for tile in command.inputs)
         return replace(command, out=add_slots(command.out), inputs=inputs)
-    if isinstance(command, UnitCommand):
+    if isinstance(command, nodes.UnitCommand):
         command = replace(command, out=add_slots(command.out))
-    if isinstance(command, Load) and command.source is not None:
+    if isinstance(command, nodes.Load) and command.source is not None:
         command = replace(command, source=add_slots(command.source))
-    if isinstance(command, Store) and command.target is not None:
+    if isinstance(command, nodes.Store) and command.target is not None:
         command = replace(command, target=add_slots(command.target))
     return replace(command, tile=add_slots(command.tile))
 
 
-def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
+def _going_back(operator: nodes.Operator) -> dict[str, frozenset[str]]:
     """Name the tiles that are stored and loaded again in one operator (sums), with their ranks.
 
     Of a rank that follows from others, with those.
     """
     derived = dict(operator.derived)
-    ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
-    for command in commands(operator.body):
-        if isinstance(command, Load | Store):
-            view, _ = transfer_of(command)
+    ways: dict[type, dict[tuple[str, str], nodes.Tile]] = {nodes.Load: {}, nodes.Store: {}}
+    for command in nodes.commands(operator.body):
+        if isinstance(command, nodes.Load | nodes.Store):
+            view, _ = nodes.transfer_of(command)
             ways[type(command)][command.tile.name, view.name] = command.tile
-    both = ways[Load].keys() & ways[Store].keys()
+    both = ways[nodes.Load].keys() & ways[nodes.Store].keys()
     return {
         name: frozenset(
             own for rank in tile.view.names for own, _ in ((rank, 1), *derived.get(rank, ()))
         )
-        for (name, view), tile in ways[Load].items()
+        for (name, view), tile in ways[nodes.Load].items()
         if (name, view) in both
     }

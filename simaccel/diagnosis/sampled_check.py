@@ -15,18 +15,7 @@ from collections.abc import Mapping as Map
 
 import numpy as np
 
-from simaccel.diagnosis.check import (
-    MOST_MACS,
-    TOLERANCE,
-    CheckFailedError,
-    GroupLayout,
-    OperatorCheck,
-    TooLargeToCheckError,
-    check,
-    group_layouts,
-    run_check,
-    written_elements,
-)
+from simaccel.diagnosis import check
 from simaccel.diagnosis.layout import Layout
 from simaccel.diagnosis.sampled_values import (
     SampledGroups,
@@ -88,7 +77,7 @@ class _SampledMemory:
         self, workload: Workload, mapping: Mapping, program: Program, seed: int | None
     ) -> None:
         self.workload = workload
-        self.layouts = group_layouts(workload, mapping)
+        self.layouts = check.group_layouts(workload, mapping)
         self.samples: dict[str, SampledGroups] = {}
         macs: dict[str, int] = {}
         for node in mapping.body:
@@ -102,7 +91,7 @@ class _SampledMemory:
             self.samples |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
         _require_little(macs)
         self.at = ""
-        self.checks: dict[str, OperatorCheck] = {}
+        self.checks: dict[str, check.OperatorCheck] = {}
 
     def wants(self, loop: ProgramLoop, start: int) -> bool:
         """Execute the iterations that have positions of the sample."""
@@ -136,7 +125,7 @@ class _SampledMemory:
             self._require_written(op, view, layouts)
             self.checks[op.name] = _compare(sampled, op.operator, view)
 
-    def _require_written(self, op: BoundOperator, view: _View, layouts: GroupLayout) -> None:
+    def _require_written(self, op: BoundOperator, view: _View, layouts: check.GroupLayout) -> None:
         """Refuse a program that leaves elements at the drawn position unwritten."""
         spans = self.samples[layouts.group.name].spans
         where = []
@@ -151,7 +140,7 @@ class _SampledMemory:
             ]
             missing[tuple(inside)] = False
         if missing.any():
-            raise CheckFailedError(
+            raise check.CheckFailedError(
                 f"check failed: {op.name} leaves {int(missing.sum())} of {missing.size} "
                 f"sampled elements of {view.tensor} unwritten"
             )
@@ -161,7 +150,7 @@ class _SampledMemory:
         layout = self.layouts[operator].layout_around(tensor)
         if layout is None:
             return None
-        others = ~written_elements(self.workload, tensor)
+        others = ~check.written_elements(self.workload, tensor)
         box = tuple(slice(0, size) for size in self.workload.shapes[tensor])
         values[others] = self.samples[operator].values_before(tensor, box)[others]
         return layout.lay_out(values)
@@ -222,14 +211,14 @@ def _require_little(macs: Map[str, int]) -> None:
     total = sum(macs.values())
     if total > MOST_SAMPLED:
         most = max(macs, key=lambda name: macs[name])
-        raise TooLargeToCheckError(
+        raise check.TooLargeToCheckError(
             f"a sample has {total:,} MACs, {macs[most]:,} of them of {most} (each command counts "
             f"as {_COMMAND_MACS:,} at least); allowed: at most {MOST_SAMPLED:,}; choose a smaller "
             f"shape"
         )
 
 
-def _compare(sampled: SampledGroups, operator: Operator, view: _View) -> OperatorCheck:
+def _compare(sampled: SampledGroups, operator: Operator, view: _View) -> check.OperatorCheck:
     """Compare what an operator has stored with plain numpy, box by box."""
     shape = sampled.workload.shapes[view.tensor]
     number = sampled.operators.index(operator)
@@ -254,18 +243,18 @@ def _compare(sampled: SampledGroups, operator: Operator, view: _View) -> Operato
                 f"{stored[where]!r} to {view.tensor}{position}, plain numpy has {expected[where]!r}"
             )
         places.append(flat)
-    if not worst <= TOLERANCE * (largest or 1.0):
-        raise CheckFailedError(f"check failed: {operator.name} writes {message}")
+    if not worst <= check.TOLERANCE * (largest or 1.0):
+        raise check.CheckFailedError(f"check failed: {operator.name} writes {message}")
     compared = 1 + int(np.count_nonzero(np.diff(np.sort(np.concatenate(places))))) if places else 0
     elements = math.prod(operator.output.shape(operator.ranks))
-    return OperatorCheck(
+    return check.OperatorCheck(
         operator.name, compared, elements, worst / (largest or 1.0), sampled.executed
     )
 
 
 def check_sample(
     workload: Workload, mapping: Mapping, program: Program, seed: int | None = 0
-) -> tuple[OperatorCheck, ...]:
+) -> tuple[check.OperatorCheck, ...]:
     """Execute a sample of a program and compare what each operator stores; all without a seed.
 
     Raises:
@@ -273,13 +262,13 @@ def check_sample(
         CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
     """
     memory = _SampledMemory(workload, mapping, program, seed)
-    return run_check(workload, program, memory, memory.checks)
+    return check.run_check(workload, program, memory, memory.checks)
 
 
 def check_or_sample(
     workload: Workload, mapping: Mapping, program: Program
-) -> tuple[OperatorCheck, ...]:
+) -> tuple[check.OperatorCheck, ...]:
     """Check all of a small workload, a sample of a large one."""
     require_program(workload, mapping, program)
-    run = check_sample if workload.macs > MOST_MACS else check
+    run = check_sample if workload.macs > check.MOST_MACS else check.check
     return run(workload, mapping, program)

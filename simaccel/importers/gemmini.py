@@ -22,18 +22,7 @@ from typing import Final
 from simaccel.errors import Fault, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, How
 from simaccel.hardware.spatial import Fan
-from simaccel.mapping.tree import (
-    BUFFER,
-    Do,
-    Group,
-    Keep,
-    Loop,
-    Mapping,
-    Node,
-    Spread,
-    Tree,
-    WorkloadReference,
-)
+from simaccel.mapping import tree
 from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Workload
 
@@ -112,7 +101,9 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
     return GemminiNest(source, levels)
 
 
-def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = False) -> Mapping:
+def gemmini_mapping(
+    workload: Workload, nest: GemminiNest, *, commands: bool = False
+) -> tree.Mapping:
     """Return the mapping of a workload of one convolution over `RANKS`.
 
     As it is written: loops at L3 in their order around tiles of inputs and weights, those at L2
@@ -125,14 +116,16 @@ def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = F
     """
     operator = _convolution(workload, nest)
     tensors = [operand.tensor for operand in (*operator.inputs, operator.output)]
-    group = Group(
+    group = tree.Group(
         operators=(operator.name,), tree=_tree(operator, nest, tensors, commands=commands)
     )
-    reference = WorkloadReference(workload.name, workload.fingerprint)
-    return Mapping(workload=reference, dataflow="gemmini", body=(group,))
+    reference = tree.WorkloadReference(workload.name, workload.fingerprint)
+    return tree.Mapping(workload=reference, dataflow="gemmini", body=(group,))
 
 
-def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, commands: bool) -> Tree:
+def _tree(
+    operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, commands: bool
+) -> tree.Tree:
     left = dict(operator.ranks)
 
     def cut(mapping_factor: MappingFactor) -> tuple[str, int]:
@@ -145,14 +138,14 @@ def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, comman
     inner = [] if commands else _loops(scratchpad)
     if commands:
         outside = sorted(outside, key=lambda factor: factor.rank in _REDUCED)
-    nodes: list[Node] = [Loop(*cut(factor)) for factor in outside]
-    nodes += [Keep(name, BUFFER, 2, anew=commands) for name in tensors[:2]]
-    nodes += [Loop(*cut(factor)) for factor in inner]
-    nodes.append(Keep(tensors[2], BUFFER, 2))
+    nodes: list[tree.Node] = [tree.Loop(*cut(factor)) for factor in outside]
+    nodes += [tree.Keep(name, tree.BUFFER, 2, anew=commands) for name in tensors[:2]]
+    nodes += [tree.Loop(*cut(factor)) for factor in inner]
+    nodes.append(tree.Keep(tensors[2], tree.BUFFER, 2))
     spread = {factor.rank: factor for factor in (*scratchpad, *accumulator) if factor.spatial}
     for rank, fan in reversed(list(SPATIAL.values())):
-        nodes.append(Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
-    return (*nodes, Do(operator.name, ARRAY, "ws"))
+        nodes.append(tree.Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
+    return (*nodes, tree.Do(operator.name, ARRAY, "ws"))
 
 
 def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:

@@ -14,21 +14,17 @@ from typing import Any, Final, Unpack
 from simaccel.errors import Fault, InputError, name_arguments
 from simaccel.files.accounting import AccountEntry
 from simaccel.plugins import Registry
-from simaccel.workload.building import (
-    REFUSED,
-    WorkloadSizes,
-    accept_builder,
-    build,
-    require_taken,
-    size_workload,
-)
+from simaccel.workload import building
 from simaccel.workload.language.build import transformer
 from simaccel.workload.workload import Workload
 
 
 @name_arguments()
 def load_workload(
-    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
+    name_or_path: str | Path,
+    *,
+    allow_unmodelled: bool = False,
+    **sizes: Unpack[building.WorkloadSizes],
 ) -> Workload:
     """Return the workload of a name (`simaccel.workload.build`) or of a file of any kind.
 
@@ -44,15 +40,15 @@ def load_workload(
     name = str(name_or_path)
     kind = kind_of_file(name)
     if kind is None:
-        return build(name, **sizes)
+        return building.build(name, **sizes)
     _require_workload_kind(name, kind)
 
     def read(options: dict[str, Any]) -> Workload:
-        if kind in REFUSED and kind != "document":  # which takes what its own kind does
-            require_taken(name, kind, options)
+        if kind in building.REFUSED and kind != "document":  # which takes what its own kind does
+            building.require_taken(name, kind, options)
         return _READERS[kind](path=name, **options)
 
-    workload = size_workload(read, sizes)
+    workload = building.size_workload(read, sizes)
     return replace(workload, account=replace(workload.account, allowed=allow_unmodelled))
 
 
@@ -156,6 +152,6 @@ _ENDINGS: Final = {
 _READERS: Final[Registry[Callable[..., Workload]]] = Registry(
     "simaccel.workload_files",
     {"onnx": _onnx, "topology": _topology, "config": _config, "document": _document},
-    accept_builder,
+    building.accept_builder,
 )
 """Kind of file, or ending that a plug-in reads -> function from a ``path`` and sizes."""

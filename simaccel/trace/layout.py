@@ -14,19 +14,8 @@ from typing import Any, Final
 import h5py
 
 from simaccel.machine.accounts import EngineCycles
+from simaccel.trace import schema
 from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
-from simaccel.trace.schema import (
-    CAUSES,
-    COLUMNS,
-    MEASURES,
-    OPENED,
-    PARTS,
-    SCHEMA_VERSION,
-    SEGMENT_FIELDS,
-    TEXT,
-    TEXTS,
-    Cycles,
-)
 from simaccel.trace.store import File, Parts
 from simaccel.trace.track import ChainTrack
 
@@ -63,7 +52,7 @@ def require_layout(path: Path, file: File) -> Parts:
     groups: dict[str, Any] = {}
     parts: dict[str, h5py.Dataset] = {}
     faults: list[str] = []
-    for name in (name for name, part in PARTS.items() if complete or not part.at_end):
+    for name in (name for name, part in schema.PARTS.items() if complete or not part.at_end):
         group, _, leaf = name.partition("/")
         if group not in groups:
             groups[group] = _open_own(file, group, h5py.Group)
@@ -84,10 +73,10 @@ def _require_attributes(path: Path, file: File) -> None:
     version = _attribute(file, "schema_version", "iu")
     if _attribute(file, "format", "O") != FORMAT or version is None:
         raise no_trace(path)
-    if version not in OPENED:
-        age = "a newer" if version > SCHEMA_VERSION else "an older"
+    if version not in schema.OPENED:
+        age = "a newer" if version > schema.SCHEMA_VERSION else "an older"
         problem = f"has schema version {version}, of {age} simaccel"
-        raise TraceError(path, problem, f"schema version {' or '.join(map(str, OPENED))}")
+        raise TraceError(path, problem, f"schema version {' or '.join(map(str, schema.OPENED))}")
     if _attribute(file, "complete", "b") is None:
         raise damaged_error(path, "its attribute complete is not true or false")
     for name, (low, high) in _COUNTS.items():
@@ -128,14 +117,14 @@ def _open_own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN40
 
 def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
     """Yield faults of a dataset's place, type and size; ``n_bytes`` is the size of the file."""
-    kind, n_dimensions = PARTS[name].kind, PARTS[name].dimensions
+    kind, n_dimensions = schema.PARTS[name].kind, schema.PARTS[name].dimensions
     plist = part.id.get_create_plist()
     if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
         yield "lies in another file"
         return
-    text = h5py.check_string_dtype(part.dtype) if kind == TEXT else None
+    text = h5py.check_string_dtype(part.dtype) if kind == schema.TEXT else None
     is_text = text is not None and text.length is not None and text.encoding == "utf-8"
-    if not (is_text if kind == TEXT else part.dtype == kind):
+    if not (is_text if kind == schema.TEXT else part.dtype == kind):
         yield f"has the type {part.dtype}, not {kind}"
     if len(part.shape) != n_dimensions:
         yield f"has {len(part.shape)} dimensions, not {n_dimensions}"
@@ -154,18 +143,18 @@ def _event_faults(file: File, parts: Parts) -> Iterator[str]:
     """Yield the columns of events and segments that are too short."""
     rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
     complete = bool(file.attrs["complete"])
-    for name in COLUMNS:
+    for name in schema.COLUMNS:
         found = parts[f"events/{name}"].shape[0]
         if found < rows or (complete and found != rows):
             yield f"events/{name} has {found} rows of {rows}"
-    for name in SEGMENT_FIELDS:
+    for name in schema.SEGMENT_FIELDS:
         if parts[f"segments/{name}"].shape[0] < segments:
             yield f"segments/{name} has fewer entries than {segments}"
 
 
 def _length_faults(parts: Parts) -> Iterator[str]:
     """Yield parts with too many entries, or with other lengths than the parts beside them."""
-    for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
+    for group, names in (("sites", ("site", "operator", "command")), ("header", schema.TEXTS)):
         lengths = {parts[f"{group}/{name}"].shape[0] for name in names}
         if len(lengths) > 1 or (group == "header" and lengths != {1}):
             yield f"{group} has parts of different lengths"
@@ -182,10 +171,10 @@ def lane_faults(track: ChainTrack, cycles: int, counted: Mapping[str, int]) -> l
     faults = [*track.faults]
     if (track.start, track.end) != (0, cycles):
         faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
-    total = int(track.total[: len(CAUSES)].sum())
+    total = int(track.total[: len(schema.CAUSES)].sum())
     if total != cycles:
         faults.append(f"busy + stalls + idle = {total}, not {cycles}")
-    for measure, number in zip(MEASURES, track.total.tolist(), strict=True):
+    for measure, number in zip(schema.MEASURES, track.total.tolist(), strict=True):
         wanted = counted.get(measure, number)
         if wanted != number:
             have = f"served {number} cycles" if measure == "served" else f"have {number} cycles of "
@@ -194,8 +183,8 @@ def lane_faults(track: ChainTrack, cycles: int, counted: Mapping[str, int]) -> l
     return faults
 
 
-def cycles_by_cause(total: Cycles) -> EngineCycles:
+def cycles_by_cause(total: schema.Cycles) -> EngineCycles:
     """Return an engine's cycles from an array by the number of the cause."""
-    by_cause = {cause: n for cause, n in zip(CAUSES, total.tolist(), strict=True) if n}
+    by_cause = {cause: n for cause, n in zip(schema.CAUSES, total.tolist(), strict=True) if n}
     busy, idle = by_cause.pop("busy", 0), by_cause.pop("idle", 0)
     return EngineCycles(busy, idle, by_cause)

@@ -11,28 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
+from simaccel.trace import questions
 from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
 from simaccel.trace.guard import TraceError, damaged_error
 from simaccel.trace.header import RunRecord, open_file, read_figures, read_header, read_texts
 from simaccel.trace.layout import code_of, cycles_by_cause, lane_faults, require_layout
-from simaccel.trace.questions import (
-    BY,
-    BandwidthSeries,
-    OccupancySeries,
-    Stall,
-    UtilisationSeries,
-    account,
-    bandwidth,
-    bytes_by_resource,
-    count_rows,
-    fitting_end,
-    limits_of,
-    occupancy,
-    sum_stalls,
-    utilisation,
-    window,
-)
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
     CAUSES,
@@ -170,11 +154,11 @@ class TraceReader(RunRecord):
         """
         end = self.cycles if end is None else end
         tracks = [self._tracks[name] for name in self.lanes_of(lane)]
-        n_rows = count_rows(tracks, start, end)
+        n_rows = questions.count_rows(tracks, start, end)
         if n_rows > at_most:
-            fitting = fitting_end(tracks, start, end, at_most)
+            fitting = questions.fitting_end(tracks, start, end, at_most)
             raise WindowTooLargeError(self.path, n_rows, (start, end), fitting, at_most)
-        rows = np.concatenate([NOTHING, *(window(track, start, end) for track in tracks)])
+        rows = np.concatenate([NOTHING, *(questions.window(track, start, end) for track in tracks)])
         return rows[np.lexsort((rows["lane"], rows["start"]))]
 
     def lanes_of(self, names: str | Iterable[str]) -> dict[str, str]:
@@ -266,7 +250,7 @@ class TraceReader(RunRecord):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> UtilisationSeries:
+    ) -> questions.UtilisationSeries:
         """Return cycles by engine, cause and bin: exact integers, without expanding segments.
 
         Either ``bins``, their number (none is shorter than a cycle), or ``bin_cycles``, the length
@@ -276,7 +260,7 @@ class TraceReader(RunRecord):
             TraceError: both or neither of these are given, or one is out of range.
         """
         edges = self._edges(bins, bin_cycles, start, end)
-        return utilisation(self._of_kind("engine"), edges)
+        return questions.utilisation(self._of_kind("engine"), edges)
 
     def bandwidth(
         self,
@@ -284,13 +268,15 @@ class TraceReader(RunRecord):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> BandwidthSeries:
+    ) -> questions.BandwidthSeries:
         """Return cycles of service and bytes by channel and bin; bins as for ``utilisation``."""
         edges = self._edges(bins, bin_cycles, start, end)
         bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
-        moved = bytes_by_resource(bytes_of, accelerator, self.workload)
-        return bandwidth(self._of_kind("channel"), edges, limits_of(accelerator), moved)
+        moved = questions.bytes_by_resource(bytes_of, accelerator, self.workload)
+        return questions.bandwidth(
+            self._of_kind("channel"), edges, questions.limits_of(accelerator), moved
+        )
 
     def occupancy(
         self,
@@ -298,9 +284,9 @@ class TraceReader(RunRecord):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> OccupancySeries:
+    ) -> questions.OccupancySeries:
         """Return the mean bytes that each tile holds by bin; bins as for ``utilisation``."""
-        return occupancy(self._of_kind("tile"), self._edges(bins, bin_cycles, start, end))
+        return questions.occupancy(self._of_kind("tile"), self._edges(bins, bin_cycles, start, end))
 
     def _of_kind(self, kind: str) -> dict[str, ChainTrack]:
         return {name: track for name, track in self._tracks.items() if self.lanes[name] == kind}
@@ -337,7 +323,7 @@ class TraceReader(RunRecord):
         by: Sequence[str] = ("engine", "operator", "cause"),
         start: int = 0,
         end: int | None = None,
-    ) -> list[Stall]:
+    ) -> list[questions.Stall]:
         """Return all cycles of the engines in a window, largest sum first.
 
         ``by``: fields to sum by: ``engine``, ``operator``, ``site``, ``cause`` (``busy``, ``idle``
@@ -348,18 +334,20 @@ class TraceReader(RunRecord):
             TraceError: ``by`` has an unknown field, or the window is not a part of the run.
         """
         for name in by:
-            self._require_known(name, BY)
+            self._require_known(name, questions.BY)
         within = self.require_window(start, end) if self.cycles else (0, 0)
-        return account(self._of_kind("engine"), self.tables, self.header.sites, by, within)
+        return questions.account(
+            self._of_kind("engine"), self.tables, self.header.sites, by, within
+        )
 
     def stalls(
         self,
         by: Sequence[str] = ("engine", "operator", "cause"),
         start: int = 0,
         end: int | None = None,
-    ) -> list[Stall]:
+    ) -> list[questions.Stall]:
         """Return the stalled cycles in a window, largest sum first; ``by`` as for ``account``."""
-        return sum_stalls(self.account((*by, "cause"), start, end), by)
+        return questions.sum_stalls(self.account((*by, "cause"), start, end), by)
 
     def segments(self) -> list[RepeatedSegment]:
         """Return the repeated segments in order of time; inner ones are their children."""

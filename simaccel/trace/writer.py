@@ -13,22 +13,9 @@ import numpy as np
 
 from simaccel.files.targets import require_target, write_fault, writing
 from simaccel.machine.accounts import EngineCycles, Wait
+from simaccel.trace import store
 from simaccel.trace.guard import MAX_CYCLE, TraceError, defer_interrupts, reserve, truncate
 from simaccel.trace.schema import BLOCK_ROWS, COLUMNS, LIBVER, ROW, SEGMENT_FIELDS, USE, TraceHeader
-from simaccel.trace.store import (
-    BlockIndex,
-    EventBlock,
-    Growing,
-    LastRow,
-    block_index,
-    edges_of,
-    figures_text,
-    header_bytes,
-    write_beginning,
-    write_end,
-    write_index,
-    write_more,
-)
 from simaccel.units import Cause
 
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
@@ -63,10 +50,10 @@ class TraceWriter:
         self._partial = self.path
         self._closing = ExitStack()
         self._file: Any = None
-        self._grows: dict[str, Growing] = {}
-        self._columns: dict[str, Growing] = {}
+        self._grows: dict[str, store.Growing] = {}
+        self._columns: dict[str, store.Growing] = {}
         self._finished = False
-        self._block = EventBlock(block_rows)
+        self._block = store.EventBlock(block_rows)
         self._bytes, self._ends = self._block.bytes, self._block.ends
         self._block_rows = block_rows
         self._last_pair = block_rows - 2
@@ -77,7 +64,7 @@ class TraceWriter:
         """Rows of the present block."""
         self._closed_rows = 0
         """Rows before this one don't grow any more: a segment may end or begin there."""
-        self._open: dict[str, LastRow] = {}
+        self._open: dict[str, store.LastRow] = {}
         self._waits: dict[Wait, tuple[int, int, int]] = {}
         self._kinds: list[str] = [""]
         """The kind of each lane, by its number."""
@@ -86,7 +73,7 @@ class TraceWriter:
         }
         self._segments: list[tuple[int, int, int, int]] = []
         self._outermost: list[tuple[int, int]] = []
-        self._index: list[BlockIndex] = []
+        self._index: list[store.BlockIndex] = []
         """Of blocks whose index is not in the file, or may change."""
         grows = [*self._tables, "lane_kinds", "segments", "index"]
         self._stored: dict[str, int] = dict.fromkeys(grows, 0)
@@ -98,10 +85,10 @@ class TraceWriter:
             stack.callback(self._close)
             with self._in_hdf5():
                 self._partial.open("xb").close()
-                reserve(self._partial, 0, header_bytes(self.header))
+                reserve(self._partial, 0, store.header_bytes(self.header))
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
-                self._take(header_bytes(self.header))
-                self._grows = write_beginning(self._file, self._block_rows, self.header)
+                self._take(store.header_bytes(self.header))
+                self._grows = store.write_beginning(self._file, self._block_rows, self.header)
                 self._columns = {name: self._grows[f"events/{name}"] for name in COLUMNS}
             self._closing = stack.pop_all()
         return self
@@ -183,9 +170,11 @@ class TraceWriter:
                 self._use(last, idle, end, Cause.IDLE, 0)
             start, reported = end, total
 
-    def _many_uses(self, last: LastRow, start: int, reported: int, uses: Sequence[int]) -> None:
+    def _many_uses(
+        self, last: store.LastRow, start: int, reported: int, uses: Sequence[int]
+    ) -> None:
         """Write the first use and pause as rows, which may join the last one, then all others."""
-        edges, cycles = edges_of(start, reported, uses)
+        edges, cycles = store.edges_of(start, reported, uses)
         first, middle, end = (int(edge) for edge in edges[:3])
         self._use(last, first, middle, Cause.BUSY, int(cycles[0]))
         self._use(last, middle, end, Cause.IDLE, 0)
@@ -199,7 +188,7 @@ class TraceWriter:
             last.cause = Cause.BUSY if after % 2 else Cause.IDLE
             last.served, row = int(cycles[after - 1]), after
 
-    def _use(self, last: LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
+    def _use(self, last: store.LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
         if start == end:
             return
         if last.end == start and last.cause is cause and last.row >= self._closed_rows:
@@ -220,12 +209,12 @@ class TraceWriter:
         last.cause, last.held = Cause.BUSY if n_bytes else Cause.IDLE, n_bytes
         self._add(last, start, end)
 
-    def _lane(self, name: str, kind: str) -> LastRow:
-        lane = self._open[name] = LastRow(self._intern("lanes", name))
+    def _lane(self, name: str, kind: str) -> store.LastRow:
+        lane = self._open[name] = store.LastRow(self._intern("lanes", name))
         self._kinds += [kind] * (lane.number == len(self._kinds))
         return lane
 
-    def _add(self, lane: LastRow, start: int, end: int) -> None:
+    def _add(self, lane: store.LastRow, start: int, end: int) -> None:
         """Add a row with the present activity of a lane."""
         used = self._used
         if used > self._last_pair or end > MAX_CYCLE:
@@ -303,9 +292,9 @@ class TraceWriter:
         self.checkpoint(cycles)
         with self._in_hdf5():
             lanes = list(self._tables["lanes"])
-            text = figures_text(figures or {})
+            text = store.figures_text(figures or {})
             self._take(len(text))
-            write_end(self._file, self._grows, lanes, engines, served or {}, text)
+            store.write_end(self._file, self._grows, lanes, engines, served or {}, text)
         self._finished = True
 
     def _intern(self, table: str, text: str) -> int:
@@ -328,7 +317,7 @@ class TraceWriter:
         if self._used:
             self._block.write(self._columns, self._used, self._written)
             at = self._written // self._block_rows - self._stored["index"]
-            self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
+            self._index[at:] = [store.block_index(rows, len(self._tables["lanes"]))]
 
     def _store_tables(self) -> None:
         """Write new entries of tables, segments and the index."""
@@ -342,7 +331,7 @@ class TraceWriter:
         self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
         first, current = self._stored["index"], self._written // self._block_rows
         if self._index:
-            write_index(self._grows, first, self._index, n_lanes)
+            store.write_index(self._grows, first, self._index, n_lanes)
         self._index = self._index[current - first :]
         self._stored["index"] = current
 
@@ -354,5 +343,5 @@ class TraceWriter:
         """Write the entries of columns that are not in the file yet."""
         first = self._stored[what]
         new = {name: column[first:] for name, column in columns.items()}
-        write_more(self._grows, group, new, first)
+        store.write_more(self._grows, group, new, first)
         self._stored[what] = len(next(iter(columns.values())))

@@ -110,7 +110,7 @@ def test_more_rows_than_wanted_are_counted_and_refused(monkeypatch: pytest.Monke
     with TraceReader.open(FOLDER / "edge_bert_flat.h5") as trace:
         n_rows = sum(trace.track(lane).count(0, trace.cycles) for lane in trace.engines)
         assert len(trace.frame(at_most=n_rows)) <= n_rows
-        monkeypatch.setattr("simaccel.trace.reader.window", None)  # nothing is expanded
+        monkeypatch.setattr("simaccel.trace.questions.window", None)  # nothing is expanded
         message = f"{n_rows:,} rows in cycles 0 to .*, more than {n_rows - 1:,}; allowed: --from 0 "
         with pytest.raises(TraceError, match=message):
             trace.frame(at_most=n_rows - 1)

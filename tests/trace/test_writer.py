@@ -261,7 +261,7 @@ def test_ctrl_c_while_the_file_is_made_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("simaccel.trace.writer.write_beginning", interrupted)
+    monkeypatch.setattr("simaccel.trace.store.write_beginning", interrupted)
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "t.h5", HEADER):
         pass
     assert not any(tmp_path.iterdir())
@@ -282,7 +282,7 @@ def test_ctrl_c_waits_until_the_file_is_written(
             writer.interval("array", 0, 1, *BUSY)
             writer.checkpoint(1)
 
-    monkeypatch.setattr("simaccel.trace.writer.write_index", slow)
+    monkeypatch.setattr("simaccel.trace.store.write_index", slow)
     with pytest.raises(KeyboardInterrupt):
         checkpoint()
     assert len(done) == 1

@@ -14,17 +14,9 @@ from simaccel.analytic.floor.problem import BoundOperand, BoundProblem, NoBoundE
 from simaccel.analytic.sizes import divisors
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE
+from simaccel.papers.orojenesis import tilings
 from simaccel.papers.orojenesis.halo import Halo, RankCut, best_order, tile_elements, traffic
 from simaccel.papers.orojenesis.segment import Segment, SkiSlope
-from simaccel.papers.orojenesis.tilings import (
-    FACTORS,
-    group_of,
-    is_alone,
-    nest,
-    options,
-    orders,
-    tilings,
-)
 from simaccel.papers.orojenesis.uneven import is_proved, uneven_front, uneven_group
 
 _SHAPES: Final = 256
@@ -64,8 +56,8 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
     mapspace = mapspace or Mapspace()
     if mapspace.uneven and mapspace.array:
         name = problem.operator.name
-        alone = [rank for rank in problem.free if is_alone(problem, rank)]
-        if alone or len(problem.operator.inputs) != FACTORS:
+        alone = [rank for rank in problem.free if tilings.is_alone(problem, rank)]
+        if alone or len(problem.operator.inputs) != tilings.FACTORS:
             why = f"rank {alone[0]} is in one tensor only" if alone else "it has not two factors"
             raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
     front, complete = _front(_ProblemShape(_shape_of(problem), problem), mapspace)
@@ -81,7 +73,9 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
         cuts = {rank: RankCut(problem.sizes[rank], tile) for rank, tile in tiles.items()}
         order = best_order(problem, cuts, kept, mapspace.halo)
         loops = {rank: tiles[rank] for rank in order}
-        return group_of(problem, nest(problem, [loops, *(operand.name for operand in kept)]))
+        return tilings.group_of(
+            problem, tilings.nest(problem, [loops, *(operand.name for operand in kept)])
+        )
 
     names, count = (problem.operator.name,), mappings_of(problem, mapspace)
     return Segment(names, front, group, count, complete)
@@ -121,10 +115,10 @@ def _front(shaped: _ProblemShape, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
 
 def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
     """Return the front of trees with one loop for each rank, and whether it has all sizes."""
-    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
-    sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
+    alone = [rank for rank in problem.free if mapspace.array and tilings.is_alone(problem, rank)]
+    sizes, complete = tilings.options(problem, imperfect=mapspace.imperfect, whole=alone)
     front, subsets = SkiSlope(), _subsets(problem, mapspace)
-    for tiles in tilings([sizes[rank] for rank in problem.free]):
+    for tiles in tilings.tilings([sizes[rank] for rank in problem.free]):
         cuts = {
             rank: RankCut(problem.sizes[rank], tile)
             for rank, tile in zip(problem.free, tiles, strict=True)
@@ -156,11 +150,11 @@ def mappings_of(problem: BoundProblem, mapspace: Mapspace) -> int:
     alone = {
         own
         for rank in problem.free
-        if mapspace.array and is_alone(problem, rank)
+        if mapspace.array and tilings.is_alone(problem, rank)
         for own in problem.merged.get(rank, (rank,))
     }
     ways = []
     for rank, size in problem.operator.ranks.items():
         several = size - 1 if mapspace.imperfect else len(divisors(size)) - 1
         ways.append(min(1, several) if rank in alone else several)
-    return len(_subsets(problem, mapspace)) * orders(ways)
+    return len(_subsets(problem, mapspace)) * tilings.orders(ways)

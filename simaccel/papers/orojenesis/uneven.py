@@ -36,15 +36,8 @@ from simaccel.analytic.family import Family, Ints, ints
 from simaccel.analytic.floor.problem import BoundOperand, BoundProblem
 from simaccel.analytic.sizes import even_pieces
 from simaccel.mapping.tree import Group
+from simaccel.papers.orojenesis import tilings
 from simaccel.papers.orojenesis.segment import SkiSlope, figures
-from simaccel.papers.orojenesis.tilings import (
-    MOST_TILINGS,
-    group_of,
-    is_alone,
-    nest,
-    options,
-    tilings,
-)
 
 _PROVED = 3
 Cut = tuple[int, str]
@@ -151,13 +144,13 @@ def uneven_front(problem: BoundProblem, *, imperfect: bool) -> tuple[SkiSlope, b
     Origins are (-1 - number of the way to keep the tensors, size of each of its cuts, then 0).
     """
     every = depths(problem)
-    front, (sizes, complete) = SkiSlope(), options(problem, imperfect=imperfect)
+    front, (sizes, complete) = SkiSlope(), tilings.options(problem, imperfect=imperfect)
     complete = complete and is_proved(problem)
     width = max((len(_cuts(stages)) for stages in every), default=0)
     for number, stages in enumerate(every):
         chains, all_sizes = _chains(problem, stages, sizes, imperfect=imperfect)
         complete = complete and all_sizes
-        for picked in tilings([range(len(rows)) for _, rows in chains]):
+        for picked in tilings.tilings([range(len(rows)) for _, rows in chains]):
             tiles: dict[Cut, Ints] = {}
             for (cuts, rows), at in zip(chains, picked, strict=True):
                 tiles |= {cut: rows[at, place] for place, cut in enumerate(cuts)}
@@ -194,7 +187,7 @@ def _chains(
         if not imperfect:
             rows = [row for row in rows if all(a % b == 0 for a, b in pairwise(row))]
         chains.append((cuts, np.array(rows, dtype=np.int64)))
-    complete = math.prod(len(rows) for _, rows in chains) <= MOST_TILINGS
+    complete = math.prod(len(rows) for _, rows in chains) <= tilings.MOST_TILINGS
     if not complete:
         chains = [(cuts, _select_plain_rows(rows)) for cuts, rows in chains]
     return chains, complete
@@ -225,12 +218,12 @@ def _nest(problem: BoundProblem, stages: Depths, tiles: Mapping[Cut, Ints]) -> F
         parts.append({rank: tiles.get((at, rank), ints(1)) for rank in stage.loops()})
         parts.append(stage.operand.name)
     # what a systolic array can't fold it takes one by one
-    alone = (rank for rank in problem.free if is_alone(problem, rank))
-    return nest(problem, [*parts, dict.fromkeys(alone, ints(1))])
+    alone = (rank for rank in problem.free if tilings.is_alone(problem, rank))
+    return tilings.nest(problem, [*parts, dict.fromkeys(alone, ints(1))])
 
 
 def uneven_group(problem: BoundProblem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
     stages = depths(problem)[-1 - int(origin[0])]
     tiles = dict(zip(_cuts(stages), map(ints, origin[1:]), strict=False))
-    return group_of(problem, _nest(problem, stages, tiles))
+    return tilings.group_of(problem, _nest(problem, stages, tiles))

@@ -25,15 +25,6 @@ from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Group, Loop
 from simaccel.papers.maestro.analysis import clusters
 from simaccel.papers.maestro.analysis.analysis import analyse
-from simaccel.papers.maestro.analysis.clusters import (
-    PartShare,
-    Way,
-    pieces_of,
-    plain_ranks,
-    repeats_of,
-    sizes_of_blocks,
-    ways_of,
-)
 from simaccel.papers.maestro.analysis.hardware import (
     UNLIMITED,
     DirectiveHardware,
@@ -49,7 +40,7 @@ _FACTORS = 2
 _UNEVEN = "as if PEs took all tensors where they take the first"
 Block = tuple[int, int, int]
 """Sizes of m, k and n."""
-_Leaves = Sequence[tuple[Way, Do]]
+_Leaves = Sequence[tuple[clusters.Way, Do]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +62,8 @@ def operator_times(
     space: IterationSpace, group: Group, accelerator: Accelerator
 ) -> tuple[OperatorTime, ...]:
     """Return the times of a group's operators on their array or SFU, in their order."""
-    leaves: dict[str, list[tuple[Way, Do]]] = {name: [] for name in group.operators}
-    for way, leaf in ways_of(group.tree):
+    leaves: dict[str, list[tuple[clusters.Way, Do]]] = {name: [] for name in group.operators}
+    for way, leaf in clusters.ways_of(group.tree):
         leaves[leaf.operator].append((way, leaf))
     every = [way for ways in leaves.values() for way, _ in ways]
     times = []
@@ -98,7 +89,7 @@ def _vector_time(
     space: IterationSpace,
     op: BoundOperator,
     leaves: _Leaves,
-    every: Sequence[Way],
+    every: Sequence[clusters.Way],
     accelerator: Accelerator,
 ) -> OperatorTime:
     passes = [
@@ -130,11 +121,12 @@ def _clusters_time(
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
         border = max(
-            (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
+            (at + 1 for at, node in enumerate(way) if isinstance(node, clusters.PartShare)),
+            default=0,
         )
-        inside = [node for node in way[border:] if not isinstance(node, PartShare)]
-        runs = repeats_of(space, op, way)
-        for sizes, blocks_here in sizes_of_blocks(space, op, way[:border]):
+        inside = [node for node in way[border:] if not isinstance(node, clusters.PartShare)]
+        runs = clusters.repeats_of(space, op, way)
+        for sizes, blocks_here in clusters.sizes_of_blocks(space, op, way[:border]):
             count = runs * blocks_here
             levels = clusters.levels_of(space, op, sizes, inside)
             points = clusters.points_of(
@@ -198,11 +190,11 @@ def _folds_time(
     )
 
 
-def blocks_of(space: IterationSpace, op: BoundOperator, way: Way) -> dict[Block, int]:
+def blocks_of(space: IterationSpace, op: BoundOperator, way: clusters.Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
-    runs = repeats_of(space, op, way)
-    for sizes, count in sizes_of_blocks(space, op, way):
+    runs = clusters.repeats_of(space, op, way)
+    for sizes, count in clusters.sizes_of_blocks(space, op, way):
         m, k, n, repeats = (
             math.prod(sizes[rank] for rank, one in op.parts.items() if one == part)
             for part in "mkng"
@@ -258,8 +250,8 @@ class Pass:
 def passes_of(
     space: IterationSpace,
     op: BoundOperator,
-    way: Way,
-    others: Sequence[Way],
+    way: clusters.Way,
+    others: Sequence[clusters.Way],
     accelerator: Accelerator,
 ) -> list[Pass]:
     """Return the passes of a vector operator; ``others`` are the ways of the group's leaves.
@@ -277,15 +269,15 @@ def passes_of(
         for at, node in enumerate(way)
         if isinstance(node, Loop) and node.rank == axis and node.tile < whole
     ]
-    pieces = sum(pieces_of(space, [axis], way)[axis].values()) if axis and cutting else 1
+    pieces = sum(clusters.pieces_of(space, [axis], way)[axis].values()) if axis and cutting else 1
     names = ["whole"] if pieces == 1 else ["statistics", "normalise"]
     shared = pieces > 1 and any(
         _common(way, other) > cutting[0] for other in others if other is not way
     )
-    again, passes = repeats_of(space, op, way), []
+    again, passes = clusters.repeats_of(space, op, way), []
     for name in ["online"] if shared else names:
         cost: Passes = accelerator.sfu.choose_form(steps[name], steps[name].merged)
-        for sizes, blocks in sizes_of_blocks(space, op, way):
+        for sizes, blocks in clusters.sizes_of_blocks(space, op, way):
             elements = math.prod(sizes[rank] for rank in op.ranks)
             passes.append(Pass(cost.passes, elements, again * blocks))
             if cost.row_passes:
@@ -301,7 +293,7 @@ def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
     return sum(one.blocks * one.passes * -(-one.elements // lanes) for one in passes)
 
 
-def _common(one: Way, other: Way) -> int:
+def _common(one: clusters.Way, other: clusters.Way) -> int:
     """Return how many nodes two ways share."""
     same = 0
     for first, second in zip(one, other, strict=False):
@@ -312,7 +304,7 @@ def _common(one: Way, other: Way) -> int:
 
 
 def _corrections(
-    space: IterationSpace, op: BoundOperator, way: Way, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, way: clusters.Way, accelerator: Accelerator
 ) -> Iterator[Pass]:
     """Yield an online operator's passes over partial sums: rescale, and divide at the end."""
     assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
@@ -323,8 +315,8 @@ def _corrections(
     for reader in space.operators:
         if op.output.name not in reader.names or axis not in reader.reduced:
             continue
-        ranks = plain_ranks(space, sorted(reader.output.names))
-        pieces = pieces_of(space, [*ranks, axis], way)
+        ranks = clusters.plain_ranks(space, sorted(reader.output.names))
+        pieces = clusters.pieces_of(space, [*ranks, axis], way)
         again = sum(pieces.pop(axis).values())
         elements = {1: 1}
         for parts in pieces.values():

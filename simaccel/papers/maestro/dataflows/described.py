@@ -21,21 +21,7 @@ from math import prod
 from typing import Final, Literal, TypeVar, get_args
 
 from simaccel.errors import ABSENT, Fault, require_none, suggest
-from simaccel.papers.maestro.language.syntax import (
-    DataflowBlock,
-    Description,
-    DimensionsNode,
-    EntryNode,
-    Layer,
-    NameNode,
-    Node,
-    NumberNode,
-    SizeNode,
-    StrideNode,
-    Term,
-    TypeNode,
-    ValueNode,
-)
+from simaccel.papers.maestro.language import syntax
 from simaccel.workload.conv import Conv, positions
 from simaccel.workload.layers import LayerShape, Product, distinct_names, layers_workload, one_layer
 from simaccel.workload.names import MAX_LAYER_SIZE, name_faults
@@ -47,7 +33,9 @@ SLIDING: Final[Mapping[str, str]] = {"Y": "R", "X": "S"}
 """The dimension of the filter that slides over a dimension of the input."""
 OF_INPUT: Final[Mapping[str, str]] = {"Y'": "Y", "X'": "X"}
 """Dimensions of the output, and those of the input that they stand for."""
-_AnyMember = TypeVar("_AnyMember", TypeNode, StrideNode, DimensionsNode, DataflowBlock)
+_AnyMember = TypeVar(
+    "_AnyMember", syntax.TypeNode, syntax.StrideNode, syntax.DimensionsNode, syntax.DataflowBlock
+)
 _CONV = ("K", "C", "R", "S", "Y", "X")
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "CONV": _CONV,
@@ -84,7 +72,7 @@ class DescribedLayer:
     sizes: Mapping[str, int]
     stride: tuple[int, int] = (1, 1)
     up: tuple[int, int] | None = None
-    node: Layer | None = field(default=None, compare=False, repr=False)
+    node: syntax.Layer | None = field(default=None, compare=False, repr=False)
 
     def stride_of(self, dim: str) -> int:
         """Return the stride of a dimension: 1 of all but Y and X."""
@@ -149,7 +137,7 @@ class DescribedLayer:
 class Evaluator:
     """Values of a description: constants, sizes of dimensions, sums; it notes what is wrong."""
 
-    def __init__(self, description: Description, file: str) -> None:
+    def __init__(self, description: syntax.Description, file: str) -> None:
         """Read the constants."""
         self.file = file
         self.faults: list[Fault] = []
@@ -159,7 +147,9 @@ class Evaluator:
                 self.fault(constant.name, constant.name.text, "each constant once")
             self.constants[constant.name.text] = self.value(constant.value, {}, at_least=None)
 
-    def value(self, value: ValueNode, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
+    def value(
+        self, value: syntax.ValueNode, sizes: Mapping[str, int], *, at_least: int | None = 1
+    ) -> int:
         """Return a value; 1 where it is none, with a fault."""
         known = len(self.faults)
         total = self._term(value.first, sizes)
@@ -174,16 +164,16 @@ class Evaluator:
             return 1
         return total
 
-    def fault(self, node: Node, value: object, allowed: str) -> None:
+    def fault(self, node: syntax.Node, value: object, allowed: str) -> None:
         """Note a fault at a node."""
         self.faults.append(Fault(self.file, str(node.place), value, allowed))
 
-    def _term(self, term: Term, sizes: Mapping[str, int]) -> int:
-        if isinstance(term, NumberNode):
+    def _term(self, term: syntax.Term, sizes: Mapping[str, int]) -> int:
+        if isinstance(term, syntax.NumberNode):
             if term.digits.isascii() and term.digits.isdigit() and len(term.digits) <= _DIGITS:
                 return int(term.digits)
             self.fault(term, term.digits, f"a whole number from 1 to {MAX_LAYER_SIZE}")
-        elif isinstance(term, SizeNode):
+        elif isinstance(term, syntax.SizeNode):
             if term.dim.text in sizes:
                 return sizes[term.dim.text]
             self.fault(term.dim, term.dim.text, f"a declared dimension; {_choices_text(sizes)}")
@@ -199,7 +189,7 @@ def _choices_text(known: Mapping[str, int]) -> str:
 
 
 def described_layers(
-    description: Description, file: str
+    description: syntax.Description, file: str
 ) -> tuple[tuple[DescribedLayer, ...], Evaluator]:
     """Return the layers of a description, and what evaluated them, with the faults it found.
 
@@ -246,9 +236,11 @@ def load_described(
     )
 
 
-def choices_of(node: Layer) -> tuple[str, ...]:
+def choices_of(node: syntax.Layer) -> tuple[str, ...]:
     """Return the dimensions that a layer can have by its type; those of all types without one."""
-    named = next((member.kind.text for member in node.members if isinstance(member, TypeNode)), "")
+    named = next(
+        (member.kind.text for member in node.members if isinstance(member, syntax.TypeNode)), ""
+    )
     kinds = [kind for kind in LAYER_KINDS if kind == named] or LAYER_KINDS
     found = (dim for kind in kinds for dim in (*_NEEDED[kind], *_OPTIONAL[kind]))
     outer = OF_INPUT if any("Y" in _NEEDED[kind] for kind in kinds) else ()
@@ -256,21 +248,21 @@ def choices_of(node: Layer) -> tuple[str, ...]:
 
 
 def _sound_layers(
-    description: Description, file: str
-) -> tuple[Description, tuple[DescribedLayer, ...]]:
+    description: syntax.Description, file: str
+) -> tuple[syntax.Description, tuple[DescribedLayer, ...]]:
     layers, evaluator = described_layers(description, file)
     require_none(evaluator.faults)
     return description, layers
 
 
-def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | None:
+def _layer(name: str, node: syntax.Layer, evaluator: Evaluator) -> DescribedLayer | None:
     kind = _kind(node, evaluator)
-    dimensions = _single_member(node, DimensionsNode, evaluator)
+    dimensions = _single_member(node, syntax.DimensionsNode, evaluator)
     if kind is None or dimensions is None:
         for _, value in () if dimensions is None else _entries(dimensions.entries, evaluator):
             evaluator.value(value, {})
         return None
-    stride_node = _single_member(node, StrideNode, evaluator)
+    stride_node = _single_member(node, syntax.StrideNode, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
         evaluator.fault(stride_node, "Stride after Dimensions", "Stride before Dimensions")
     sizes = _sizes(kind, dimensions, evaluator)
@@ -284,8 +276,8 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
     return layer if _fits(layer, dimensions, evaluator) else None
 
 
-def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
-    found = _single_member(node, TypeNode, evaluator)
+def _kind(node: syntax.Layer, evaluator: Evaluator) -> LayerKind | None:
+    found = _single_member(node, syntax.TypeNode, evaluator)
     if found is None:
         return None
     for kind in LAYER_KINDS:
@@ -296,21 +288,21 @@ def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
 
 
 def _single_member(
-    node: Layer, member: type[_AnyMember], evaluator: Evaluator
+    node: syntax.Layer, member: type[_AnyMember], evaluator: Evaluator
 ) -> _AnyMember | None:
     """Return the one member of its kind."""
     name = member.keyword
     found = [one for one in node.members if isinstance(one, member)]
     for one in found[1:]:
         evaluator.fault(one, name, f"one {name} in a layer")
-    if not found and member is not StrideNode:
+    if not found and member is not syntax.StrideNode:
         evaluator.fault(node, f"Layer {node.name} without {name}", f"a {name} in each layer")
     return found[0] if found else None
 
 
 def _entries(
-    entries: tuple[EntryNode, ...], evaluator: Evaluator
-) -> Iterator[tuple[NameNode, ValueNode]]:
+    entries: tuple[syntax.EntryNode, ...], evaluator: Evaluator
+) -> Iterator[tuple[syntax.NameNode, syntax.ValueNode]]:
     """Yield the entries, each name once."""
     seen: set[str] = set()
     for entry in entries:
@@ -321,7 +313,9 @@ def _entries(
             yield entry.dim, entry.value
 
 
-def _sizes(kind: LayerKind, node: DimensionsNode, evaluator: Evaluator) -> dict[str, int] | None:
+def _sizes(
+    kind: LayerKind, node: syntax.DimensionsNode, evaluator: Evaluator
+) -> dict[str, int] | None:
     """Read the dimensions; Y' and X' become Y and X."""
     outer = OF_INPUT if "Y" in _NEEDED[kind] else {}
     choices = (*_NEEDED[kind], *_OPTIONAL[kind], *outer)
@@ -352,7 +346,9 @@ def _sizes(kind: LayerKind, node: DimensionsNode, evaluator: Evaluator) -> dict[
     return sizes
 
 
-def _stride(kind: LayerKind, node: StrideNode | None, evaluator: Evaluator) -> tuple[int, int]:
+def _stride(
+    kind: LayerKind, node: syntax.StrideNode | None, evaluator: Evaluator
+) -> tuple[int, int]:
     if node is None:
         return 1, 1
     strides = {"Y": 1, "X": 1}
@@ -370,7 +366,7 @@ def _stride(kind: LayerKind, node: StrideNode | None, evaluator: Evaluator) -> t
     return strides["Y"], strides["X"]
 
 
-def _fits(layer: DescribedLayer, node: DimensionsNode, evaluator: Evaluator) -> bool:
+def _fits(layer: DescribedLayer, node: syntax.DimensionsNode, evaluator: Evaluator) -> bool:
     """Refuse a filter larger than the input, and layers beyond what can be counted."""
     places = {OF_INPUT.get(entry.dim.text, entry.dim.text): entry for entry in node.entries}
     sizes = layer.sizes

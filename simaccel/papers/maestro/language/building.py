@@ -9,26 +9,7 @@ from typing import Any, Final, cast
 
 from lark import Token, Tree
 
-from simaccel.papers.maestro.language.syntax import (
-    ClusterDirective,
-    ConstantNode,
-    DataflowBlock,
-    Description,
-    DimensionsNode,
-    EntryNode,
-    Layer,
-    MapDirective,
-    NameNode,
-    NetworkBlock,
-    Node,
-    NumberNode,
-    SizeNode,
-    StrideNode,
-    Term,
-    TextPlace,
-    TypeNode,
-    ValueNode,
-)
+from simaccel.papers.maestro.language import syntax
 
 GRAMMAR: Final = r"""
 start: item*
@@ -103,11 +84,14 @@ _Tree = Tree[Token]
 _Children = Sequence[Any]
 
 
-def build(tree: _Tree, text: str) -> Description:
+def build(tree: _Tree, text: str) -> syntax.Description:
     """Return the syntax tree of what was parsed without a fault."""
     builder = _DescriptionBuilder(text)
-    items = cast("tuple[ConstantNode | NetworkBlock, ...]", builder.nodes(_trees(tree), len(text)))
-    return Description(items, at_end=builder.comments_before(len(text)))
+    items = cast(
+        "tuple[syntax.ConstantNode | syntax.NetworkBlock, ...]",
+        builder.nodes(_trees(tree), len(text)),
+    )
+    return syntax.Description(items, at_end=builder.comments_before(len(text)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +113,7 @@ class _DescriptionBuilder:
         ]
         self.next = 0
 
-    def nodes(self, trees: Sequence[_Tree], end: int) -> tuple[Node, ...]:
+    def nodes(self, trees: Sequence[_Tree], end: int) -> tuple[syntax.Node, ...]:
         """Build nodes that follow each other, each up to where the next one starts."""
         limits = [*(tree.meta.start_pos for tree in trees), end][1:]
         return tuple(
@@ -137,14 +121,14 @@ class _DescriptionBuilder:
             for one, limit in zip(trees, limits, strict=True)
         )
 
-    def _leaf(self, tree: _Tree, limit: int) -> Node:
+    def _leaf(self, tree: _Tree, limit: int) -> syntax.Node:
         """Return a node of one line with its comments: those before and inside, and one after."""
         above = self.comments_before(tree.meta.end_pos)
         behind = self._comment_behind(tree.meta.end_line, limit)
         node = _LEAVES[tree.data](tree.children)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
-    def _block(self, tree: _Tree) -> Node:
+    def _block(self, tree: _Tree) -> syntax.Node:
         """Return a block with its comments: those before it, one after its brace, those at its end.
 
         All but a dataflow have a name, which may be empty.
@@ -160,9 +144,9 @@ class _DescriptionBuilder:
         behind = self._comment_behind(brace.line or 0, limit)
         make, inside = _BLOCKS[tree.data]
         parts: dict[str, Any] = {inside: self.nodes(trees, end)}
-        if make is not DataflowBlock:
+        if make is not syntax.DataflowBlock:
             labels = [_name(token) for token in tokens if token.type == "LABEL"]
-            parts["name"] = labels[0] if labels else NameNode("", place=_place(tree))
+            parts["name"] = labels[0] if labels else syntax.NameNode("", place=_place(tree))
         comments = {"above": above, "behind": behind, "at_end": self.comments_before(end)}
         return make(**parts, **comments, place=_place(tree))
 
@@ -187,49 +171,51 @@ def _trees(tree: _Tree) -> list[_Tree]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
-def _place(tree: _Tree) -> TextPlace:
-    return TextPlace(tree.meta.line, tree.meta.column)
+def _place(tree: _Tree) -> syntax.TextPlace:
+    return syntax.TextPlace(tree.meta.line, tree.meta.column)
 
 
-def _name(token: Token) -> NameNode:
-    return NameNode(str(token), place=TextPlace(token.line or 0, token.column or 0))
+def _name(token: Token) -> syntax.NameNode:
+    return syntax.NameNode(str(token), place=syntax.TextPlace(token.line or 0, token.column or 0))
 
 
-def _value(tree: _Tree) -> ValueNode:
+def _value(tree: _Tree) -> syntax.ValueNode:
     first, *rest = cast("_Children", tree.children)
     pairs = zip(rest[::2], rest[1::2], strict=True)
     others = tuple((str(sign), _term(term)) for sign, term in pairs)
-    return ValueNode(_term(first), others, place=_place(tree))
+    return syntax.ValueNode(_term(first), others, place=_place(tree))
 
 
-def _term(tree: _Tree) -> Term:
+def _term(tree: _Tree) -> syntax.Term:
     token, place = cast("Token", tree.children[0]), _place(tree)
     if tree.data == "number":
-        return NumberNode(str(token), place=place)
-    return SizeNode(_name(token), place=place) if tree.data == "size_of" else _name(token)
+        return syntax.NumberNode(str(token), place=place)
+    return syntax.SizeNode(_name(token), place=place) if tree.data == "size_of" else _name(token)
 
 
-def _entries(children: _Children) -> tuple[EntryNode, ...]:
+def _entries(children: _Children) -> tuple[syntax.EntryNode, ...]:
     return tuple(
-        EntryNode(_name(own[0]), _value(own[1]), place=_place(one))
+        syntax.EntryNode(_name(own[0]), _value(own[1]), place=_place(one))
         for one in children
         if isinstance(one, Tree)
         for own in [cast("_Children", one.children)]
     )
 
 
-_LEAVES: Final[Mapping[str, Callable[[_Children], Node]]] = {
-    "constant": lambda own: ConstantNode(_name(own[0]), _value(own[1])),
-    "type": lambda own: TypeNode(_name(own[0])),
-    "stride": lambda own: StrideNode(_entries(own)),
-    "dimensions": lambda own: DimensionsNode(_entries(own)),
-    "map": lambda own: MapDirective(str(own[0]), _value(own[1]), _value(own[2]), _name(own[3])),
-    "cluster": lambda own: ClusterDirective(_value(own[0]), *map(_name, own[1:])),
+_LEAVES: Final[Mapping[str, Callable[[_Children], syntax.Node]]] = {
+    "constant": lambda own: syntax.ConstantNode(_name(own[0]), _value(own[1])),
+    "type": lambda own: syntax.TypeNode(_name(own[0])),
+    "stride": lambda own: syntax.StrideNode(_entries(own)),
+    "dimensions": lambda own: syntax.DimensionsNode(_entries(own)),
+    "map": lambda own: syntax.MapDirective(
+        str(own[0]), _value(own[1]), _value(own[2]), _name(own[3])
+    ),
+    "cluster": lambda own: syntax.ClusterDirective(_value(own[0]), *map(_name, own[1:])),
 }
 """Node of one line -> the function that makes it of its children."""
-_BLOCKS: Final[Mapping[str, tuple[Callable[..., Node], str]]] = {
-    "network": (NetworkBlock, "layers"),
-    "layer": (Layer, "members"),
-    "dataflow": (DataflowBlock, "directives"),
+_BLOCKS: Final[Mapping[str, tuple[Callable[..., syntax.Node], str]]] = {
+    "network": (syntax.NetworkBlock, "layers"),
+    "layer": (syntax.Layer, "members"),
+    "dataflow": (syntax.DataflowBlock, "directives"),
 }
 """Block -> (its node, the field of what is inside)."""
