@@ -176,7 +176,7 @@ class LinksSpec(Spec):
         if count == 1:
             return ""
         if not self.given:
-            return "1, without a section links"
+            return "1, without a section links: links.bytes_per_second is the least of it"
         most = self.dimensions
         if self.has_network and len(shape) == most + 1:
             return ""
