@@ -358,12 +358,13 @@ class CandidateSet:
         return self._smallest
 
 
-def number_holdings(family: Family, number: int) -> Ints:
+def number_holdings(family: Family, number: int) -> npt.NDArray[Any]:
     """Return an index of what the array holds in each operator, unique over all families."""
     combined = ints(number)
     for kind in family.held.values():
         combined = ints(combined * len(STATIONARITIES) + kind)
-    return combined
+    numbers = np.asarray(combined)
+    return numbers.astype(np.min_scalar_type(numbers.max()))
 
 
 def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
