@@ -8,7 +8,7 @@ a smaller last piece, which waits for DRAM, makes up for no other piece. Bounds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.analytic.array import select_figures
@@ -60,15 +60,20 @@ class NestBound:
     fills: BlockFills
     loops: Sequence[tuple[str, Ints]]
     slots: int
+    known: dict[tuple[object, ...], tuple[Ints, Sizes]] = field(default_factory=dict)
+    """Cycles of tiles by what they are and the identities of their sizes, which are kept alive."""
 
     def cycles(self) -> Ints:
         """Return the lower bound of each candidate's cycles."""
-        units = self.fills.units
-        sizes = {rank: ints(size) for rank, size in units.family.space.sizes.items()}
+        units, sizes = self.fills.units, self._whole
         start = units.accelerator.compiler.kernel_start_cycles
         nest = self._instance(0, sizes)
-        in_turn = self.fills.fill_cycles() + self._sums_in_turn(nest, sizes)
+        in_turn = self._fill + self._sums_in_turn(nest, sizes)
         return ints(start + maximum(nest.whole, in_turn) + self.fills.drain_cycles)
+
+    @cached_property
+    def _whole(self) -> Sizes:
+        return {rank: ints(size) for rank, size in self.fills.units.family.space.sizes.items()}
 
     @cached_property
     def _path(self) -> TreePath:
@@ -94,8 +99,27 @@ class NestBound:
     @cached_property
     def _lead(self) -> Ints:
         """Least cycles in which the held operand of any block shifts in, after it has arrived."""
-        sizes = {rank: ints(size) for rank, size in self.fills.units.family.space.sizes.items()}
-        return self.fills.units.edges(self._path, self._cuts, self._last_sizes(sizes, 0))["lead"]
+        last = self._last_sizes(self._whole, 0)
+        return self.fills.units.edges(self._path, self._cuts, last)["lead"]
+
+    @cached_property
+    def _fill(self) -> Ints:
+        """Cycles until the first block may begin.
+
+        Its tiles are loaded in the operands' order; in one queue those of outer loops come first.
+        """
+        first = dict(self.loops)
+        sizes = {rank: first.get(rank, ints(size)) for rank, size in self._whole.items()}
+        arrival, fill = ints(self._latency), self.fills.fill_cycles()
+        accelerator, order = self.fills.units.accelerator, list(enumerate(self._operands))
+        if accelerator.dma.in_queues == "single":
+            order.sort(key=lambda pair: self._depth(pair[1]))
+        for number, operand in order:
+            arrival = arrival + self._tile_cycles(replace(operand, ranks=frozenset()), sizes)
+            if number == self._held:
+                lead = self.fills.units.edges(self._path, self._cuts, sizes)["lead"]
+                fill = maximum(fill, arrival + lead)
+        return ints(fill)
 
     @cached_property
     def _operands(self) -> list[_NestTile]:
@@ -109,14 +133,25 @@ class NestBound:
         view = space.bound_operator(self._path.leaf.operator).output
         return _NestTile(expand_view(space, view), space.moves(view), view.bits)
 
+    def _depth(self, tile: _NestTile) -> int:
+        """Return the number of loops around the load or store of a tile."""
+        own = [at for at, (rank, _) in enumerate(self.loops) if rank in tile.ranks]
+        return max(own, default=-1) + 1
+
     @cached_property
     def _row(self) -> int:
         """The first of the innermost loops that finish one tile of sums."""
-        own = [at for at, (rank, _) in enumerate(self.loops) if rank in self._sums.ranks]
-        return max(own, default=-1) + 1
+        return self._depth(self._sums)
 
     def _tile_cycles(self, tile: _NestTile, sizes: Sizes, *, write: bool = False) -> Ints:
         """Return the cycles of a memory's first channel for a tile, or for what is new in it."""
+        ranks = {rank for dim in tile.dims for rank, _ in dim}
+        key = tile, write, *(id(sizes[rank]) for rank in ranks)
+        if key not in self.known:
+            self.known[key] = self._tile_load(tile, sizes, write=write), sizes
+        return self.known[key][0]
+
+    def _tile_load(self, tile: _NestTile, sizes: Sizes, *, write: bool) -> Ints:
         movers = [rank for rank, _ in self.loops if rank in tile.ranks][-1:]
         elements = ints(1)
         for dim in tile.dims:
@@ -129,13 +164,19 @@ class NestBound:
         rate = accelerator.channel_rate if write else accelerator.channel_read_rate
         return ints(rate.cycles(accelerator.dram.channel_bytes(elements * tile.bits // 8, 0)))
 
+    @cached_property
+    def _cut(self) -> list[tuple[Ints, Ints]]:
+        """By loop, its trips, and the size of its last piece."""
+        pieces = ((self._whole[rank], tile) for rank, tile in self.loops)
+        trips = ((size, -(-size // tile), tile) for size, tile in pieces)
+        return [(count, ints(size - (count - 1) * tile)) for size, count, tile in trips]
+
     def _instance(self, level: int, sizes: Sizes) -> _Instance:
         """Return an instance of the loops from ``level`` on that cut ``sizes``."""
         if level == len(self.loops):
             return self._block(sizes)
-        rank, tile = self.loops[level]
-        trips = -(-sizes[rank] // tile)
-        edge = {**sizes, rank: sizes[rank] - (trips - 1) * tile}
+        (rank, tile), (trips, end) = self.loops[level], self._cut[level]
+        edge = {**sizes, rank: end}
         full, last = (self._instance(level + 1, each) for each in ({**sizes, rank: tile}, edge))
         fulls, inside = trips - 1, {name for name, _ in self.loops[level:]}
         moved = [bool(operand.ranks & inside) for operand in self._operands]
@@ -176,7 +217,7 @@ class NestBound:
         which = units.stationarity_index(self._path)
         work = ints(select_figures(which, options).by_name()["cycles"])
         loads = tuple(self._tile_cycles(operand, sizes) for operand in self._operands)
-        whole = ints(self.fills.fill_cycles() + work)
+        whole = ints(self._fill + work)
         stores = self._tile_cycles(self._sums, sizes, write=True)
         return _Instance(whole, work, work, ints(1), work, work, work, loads, stores)
 
@@ -203,7 +244,7 @@ class NestBound:
         after = maximum(start, (longer > 0) * (self._latency + longer + instance.last))
         return replace(
             instance,
-            whole=ints(maximum(instance.whole, self.fills.fill_cycles() + start)),
+            whole=ints(maximum(instance.whole, self._fill + start)),
             start=ints(start),
             after=ints(maximum(instance.after, after)),
         )
@@ -232,8 +273,8 @@ class NestBound:
         if self._row < len(self.loops):
             return ints(0)
         visits = ints(1)
-        for rank, tile in self.loops:
-            visits = visits * (1 if rank in self._sums.ranks else -(-sizes[rank] // tile))
+        for (rank, _), (trips, _) in zip(self.loops, self._cut, strict=True):
+            visits = visits * (1 if rank in self._sums.ranks else trips)
         tile = self._tile_cycles(self._sums, {**sizes, **dict(self.loops)}, write=True)
         tail = self._tail(self._last_sizes(sizes, 0))
         loads = maximum(nest.stores // visits * (visits - 1) - self.slots * tile, 0)
@@ -245,11 +286,8 @@ class NestBound:
 
     def _last_sizes(self, sizes: Sizes, level: int) -> Sizes:
         """Return the sizes of the last block of an instance of the loops from ``level`` on."""
-        ends = {
-            rank: sizes[rank] - (-(-sizes[rank] // tile) - 1) * tile
-            for rank, tile in self.loops[level:]
-        }
-        return {**sizes, **ends}
+        pairs = zip(self.loops[level:], self._cut[level:], strict=True)
+        return {**sizes, **{rank: end for (rank, _), (_, end) in pairs}}
 
     def _tail(self, sizes: Sizes) -> Ints:
         """Return the cycles from the end of a row's last block until its results are in place."""

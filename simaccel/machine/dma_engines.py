@@ -13,7 +13,7 @@ from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
-from simaccel.machine.instructions import Amounts, Instruction
+from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.plan import Plan
 from simaccel.machine.shared_resources import SharedResources
@@ -135,6 +135,16 @@ class DmaOutEngine(DmaEngine):
         super().__init__(name, plan, resources)
         self.latency_cycles = resources.accelerator.cores.latency_cycles(resources.core, write=True)
         self.written_at = 0
+
+    def last_store(self, tile: str) -> int:
+        """Return the cycles of a memory for the last store, if it is of ``tile``; else 0."""
+        stores, awaited = 0, ""
+        for op, pieces in zip(self.plan.ops, self.parts, strict=True):
+            if op.act is Action.WAIT and op.tokens is not None:
+                awaited = op.tokens.tile
+            elif op.act is Action.COMMAND:
+                stores = max((n for _, n in pieces), default=0) * (awaited == tile)
+        return stores
 
     def state(self) -> tuple[object, ...]:
         """Return the position, and the cycles until the last bytes are in the memory."""

@@ -14,7 +14,7 @@ from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAc
 from simaccel.machine.assembly import assemble, connect, count_tiles, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
-from simaccel.machine.dma_engines import DmaEngine
+from simaccel.machine.dma_engines import DmaEngine, DmaOutEngine
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, RepeatRecorder, Scope, watch_loops
 from simaccel.machine.folds import require_sums_fit
@@ -308,7 +308,8 @@ class Machine:
     def cycles_below(self, limit: float) -> int | None:
         """Execute the program and return its cycles; None if they are not below ``limit``.
 
-        The run ends early as soon as its clock plus the remaining work of an engine reach it.
+        The run ends early as soon as its clock plus the remaining work of an engine reach it, or
+        that of an array and the store of its last results.
 
         Raises:
             DeadlockError: no engine can go on.
@@ -318,16 +319,28 @@ class Machine:
         trips = [engine.plan.trips for engine in self.engines]
         every = zip(self.engines, trips, strict=True)
         works = {e: cycles for e, counts in every if (cycles := _work(e, counts))}
+        drains = {engine: self._drain(engine) for engine in works}
         served = self._service(trips)
         glance = max(_GLANCE, sum(len(engine.plan.ops) for engine in works) // _GLANCE)
         while self.clock.run_some(glance):
-            left = (cycles - _work(e, e.counts) for e, cycles in works.items())
+            every_left = ((e, cycles - _work(e, e.counts)) for e, cycles in works.items())
+            left = (cycles + drains[e] for e, cycles in every_left if cycles)
             waiting = (n - channel.served_cycles for channel, n in served.items())
             if self.clock.cycle + max([*left, *waiting, 0]) >= limit:
                 return None
         self._require_done()
         ends = max(engine.done_at or 0 for engine in self.engines)
         return ends if ends < limit else None
+
+    def _drain(self, array: Engine) -> int:
+        """Return the least cycles from the end of an array's folds until the last is stored."""
+        last = next((op.ends for op in reversed(array.plan.ops) if op.ends is not None), None)
+        if last is None:
+            return 0
+        own = self.by_core[array.resources.core]
+        stores = (engine for engine in own if isinstance(engine, DmaOutEngine))
+        stored = max((engine.last_store(last.made) for engine in stores), default=0)
+        return last.cycles + last.latency_cycles + stored
 
     def _service(self, trips: Sequence[Sequence[int]]) -> dict[Channel, int]:
         """Return the cycles of all requests to each DRAM channel."""

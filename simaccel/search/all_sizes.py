@@ -47,8 +47,8 @@ class AllSizes:
     size: int
 
 
-def all_sizes(grid: CandidateSet, below: float, most: int) -> AllSizes | None:
-    """Return all candidates of a grid's operator that may take fewer than ``below`` cycles.
+def all_sizes(grid: CandidateSet, below: float, most: int, least: float = 0.0) -> AllSizes | None:
+    """Return all candidates of a grid's operator whose bounds are from ``least`` to ``below``.
 
     None if the grid is not of an einsum with free orders and slots whose tensors live in DRAM, or
     if more than ``most`` tilings remain by their folds and first loads.
@@ -61,7 +61,8 @@ def all_sizes(grid: CandidateSet, below: float, most: int) -> AllSizes | None:
     if not (is_free and len(family.held) == 1 and outside == {"dram"}):
         return None
     ((name, held),) = family.held.items()
-    space = _TileSpace(family, family.space.bound_operator(name), accelerator, below)
+    operator = family.space.bound_operator(name)
+    space = _TileSpace(family, operator, accelerator, below, least)
     is_known = isinstance(array, ArraySpec) and not (array.diagonal and space.ranks["g"])
     if not is_known or not 1 < max(space.counts.values()) <= most:
         return None
@@ -90,6 +91,7 @@ class _TileSpace:
     operator: BoundOperator
     accelerator: Accelerator
     below: float
+    least: float
 
     @cached_property
     def ranks(self) -> dict[str, tuple[str, ...]]:
@@ -152,7 +154,8 @@ class _TileSpace:
     def tilings(self, kind: Stationarity, most: int) -> Tiles | None:
         """Return the combinations of each role that may be fast enough; None if too many.
 
-        All folds stream after the first block's operands came, and a block fits the buffer.
+        All folds stream between the loads for the first block and the store of the last one's
+        results, and a block fits the buffer.
         """
         high, wide, stream = PLACES[kind]
         if self.counts[high] * self.counts[wide] > most * _QUICK:
@@ -174,19 +177,23 @@ class _TileSpace:
         return {high: rows[pairs], wide: cols[pairs], stream: streams}
 
     def _is_fast(self, numbers: Tiles, work: Ints) -> Bools:
-        """Return which tilings fit, and may end in time after their first loads."""
-        sizes, tiles = self._tiles(numbers), []
-        for view in (*self.operator.inputs, self.operator.output):
-            elements = ints(1)
-            for dim in expand_view(self.family.space, view):
-                elements = elements * extent(dim, sizes)
-            tiles.append(elements * view.bits // 8)
-        rate, dram = self.accelerator.channel_read_rate, self.accelerator.dram
-        loads = dram.latency_cycles + sum(
-            rate.cycles(np.asarray(dram.channel_bytes(tile, 0))) for tile in tiles[:-1]
-        )
-        room = sum(tiles, start=ints(0)) <= capacity(self.accelerator)
-        return np.asarray(room & (work + loads < self.below))
+        """Return which tilings fit, and may end in time between first loads and last store."""
+        accelerator, dram = self.accelerator, self.accelerator.dram
+        sizes, full = self._tiles(numbers), self.family.space.sizes
+        trips = {rank: -(-full[rank] // tile) for rank, tile in sizes.items()}
+        ends = {rank: ints(full[rank] - (trips[rank] - 1) * tile) for rank, tile in sizes.items()}
+        tiles = [self._block_bytes(view, sizes) for view in self.operator.inputs]
+        room = sum(tiles, start=self._block_bytes(self.operator.output, sizes))
+        reads, writes = accelerator.channel_read_rate, accelerator.channel_rate
+        moves = sum(reads.cycles(dram.channel_bytes(tile, 0)) for tile in tiles)
+        last = self._block_bytes(self.operator.output, ends)
+        moves = moves + writes.cycles(dram.channel_bytes(last, 0)) + dram.latency_cycles
+        return np.asarray((room <= capacity(accelerator)) & (work + moves < self.below))
+
+    def _block_bytes(self, view: TensorView, sizes: dict[str, Ints]) -> Ints:
+        """Return the bytes of a block of a tensor."""
+        sides = (extent(dim, sizes) for dim in expand_view(self.family.space, view))
+        return ints(math.prod(sides, start=ints(1)) * view.bits // 8)
 
     def nests(self, kind: Stationarity, tilings: Tiles) -> Iterator[tuple[Family, Ints]]:
         """Yield families of the tilings, each with its bounds, in all orders of their loops."""
@@ -255,12 +262,15 @@ class _TileSpace:
             nest = self._family(kind, loops, tiles, slots, count)
             cut = [(rank, tiles[rank]) for rank in loops]
             bound = NestBound(BlockFills(UnitCosts(nest, self.accelerator)), cut, slots).cycles()
-            keeps = np.flatnonzero(np.broadcast_to(bound, count) < self.below)
+            bound = np.broadcast_to(bound, count)
+            new = np.flatnonzero((bound < self.below) & (bound >= self.least))
+            if new.size:
+                of_new = {rank: tile[new] for rank, tile in tiles.items()}
+                yield self._family(kind, loops, of_new, slots, new.size), ints(bound[new])
+            keeps = np.flatnonzero(bound < self.below)
             if not keeps.size:
                 return
             tiles = {rank: tile[keeps] for rank, tile in tiles.items()}
-            bound = np.broadcast_to(bound, count)[keeps]
-            yield self._family(kind, loops, tiles, slots, keeps.size), ints(bound)
 
     def _family(
         self, kind: Stationarity, loops: Sequence[str], tiles: Tiles, slots: int, count: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import ScoredTree
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.walk import CandidateWalk, StoppingRule
-
-if TYPE_CHECKING:
-    from simaccel.search.all_sizes import AllSizes
 
 
 @dataclass(frozen=True)
@@ -105,8 +101,12 @@ class _Climb:
     walks: list[CandidateWalk] = field(default_factory=list)
     around: dict[tuple[int, tuple[int, ...]], CandidateSet | None] = field(default_factory=dict)
     """Neighbours by what they are near to: a set, and numbers in it."""
-    proof: AllSizes | None = None
-    """The candidates of all tile sizes, if they are searched."""
+    proof: int = 0
+    """The number of candidates of all tile sizes, if they are searched."""
+    proofs: list[CandidateWalk] = field(default_factory=list)
+    """The walks through those of them that may be better."""
+    proved: float = 0.0
+    """What none of them is better than, but the best."""
 
     @property
     def below(self) -> float:
@@ -148,14 +148,26 @@ class _Climb:
 
         if self.best is None or (self.grid.is_complete() and self.walks[0].left >= self.below):
             return
-        self.proof = all_sizes(self.grid, self.below, EFFORT.tilings)
-        candidates = None if self.proof is None else self.proof.candidates
-        if candidates is None:
-            return
-        walk = CandidateWalk(candidates, near=1.0)
-        walk.go(self.goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
-        self._take_best(walk)
-        self.walks.append(walk)
+        grid, goal, least = self.grid, self.goal, 0.0
+        operators = grid.group.operators
+        lowest = floor_of_group(grid.workload, operators, goal.accelerator, goal.objective)
+        for share in EFFORT.proof_shares:
+            below = lowest + share * (self.below - lowest)
+            found = all_sizes(grid, below, EFFORT.tilings, least)
+            if found is None:
+                break
+            self.proof, self.proved, least = found.size, min(below, self.below), below
+            if found.candidates is not None:
+                walk = CandidateWalk(found.candidates, near=1.0)
+                walk.go(goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
+                self._take_best(walk)
+                self.walks.append(walk)
+                self.proofs.append(walk)
+                self.proved = min(below, walk.left)
+                if walk.left < min(below, self.below):  # patience
+                    break
+            if self.below <= below:
+                break
 
     def loose_holdings(self) -> list[int]:
         """Return the stationarities of an operator to search on their own, if bounds are loose.
@@ -274,21 +286,17 @@ class _Climb:
             ended=first.ended,
             curve=_joined_curves(self.walks),
         )
-        if self.proof is None:
+        if not self.proof:
             return account
-        last, size = self.walks[-1], self.proof.size
-        if self.proof.candidates is None:
-            in_space, left, ended = of_grid, account.value, "bounds"
-        else:
-            in_space, left, ended = of_grid + len(last.cycles), last.left, last.ended
+        in_space = of_grid + sum(len(walk.cycles) for walk in self.proofs)
         return replace(
             account,
-            space=size,
-            pruned={BOUND: size - in_space},
+            space=self.proof,
+            pruned={BOUND: self.proof - in_space},
             near=len(ran) - in_space,
-            left=left,
+            left=min(self.proved, account.value),
             complete=True,
-            ended=ended,
+            ended=self.proofs[-1].ended if self.proofs else "bounds",
         )
 
 
