@@ -192,10 +192,11 @@ class NestBound:
                 self._beside_store(row, self._late(row, cut, self._row, 1), sums, tail)
                 for row, cut in ((full, {**sizes, rank: tile}), (last, edge))
             ]
-        rest = (fulls - 1) * after[0] + after[1]
         if level >= self._row and self._held < 0:  # sums have left before they enter again
             tail = self._tail({**sizes, rank: tile})
-            rest = rest + fulls * (tail + self.fills.units.accelerator.lead_latency_cycles)
+            tail = tail + self.fills.units.accelerator.lead_latency_cycles
+            after = [maximum(row.after, tail + row.start) for row in (full, last)]
+        rest = (fulls - 1) * after[0] + after[1]
         work, blocks = fulls * full.work + last.work, fulls * full.blocks + last.blocks
         instance = _Instance(
             whole=maximum(full.whole + rest, self._latency + sum(loads) + last.last),

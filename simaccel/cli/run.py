@@ -170,6 +170,7 @@ def _parts(
 ) -> list[Table | str]:
     """Return the title, the answer, the longest rows, and what was asked for below them."""
     from simaccel.report import results
+    from simaccel.report.accounts import whole_lines
     from simaccel.report.comparison import designs_table
     from simaccel.report.estimates import own_estimate_parts
     from simaccel.report.pods import dataflow_reason, start_lines
@@ -183,8 +184,10 @@ def _parts(
     parts += own_estimate_parts(compared) if compared else []
     parts += [designs_table(result, beside)] if beside else []
     parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
-    searches = [report.table(experiment, result.accelerator)] if report.explain else []
-    return [*parts, *searches, *result.choice_lines()]
+    if report.explain:
+        table = report.table(experiment, result.accelerator)
+        parts += [table, *whole_lines(result, experiment.objective)]
+    return [*parts, *result.choice_lines()]
 
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:

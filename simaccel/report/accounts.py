@@ -17,13 +17,21 @@ from simaccel.report.units import (
     short_share_text,
     space_text,
 )
-from simaccel.search.accounts import RULES, Curve, ObjectiveLosses, SearchAccount
+from simaccel.search.accounts import (
+    RULES,
+    Curve,
+    ObjectiveLosses,
+    SearchAccount,
+    excess_text,
+    floor_of_group,
+)
 from simaccel.search.effort import Objective
 from simaccel.study.experiment import given_up_json
 from simaccel.study.figure_table import total_of
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
+    from simaccel.study.experiment import ExperimentResult
     from simaccel.study.figure_table import Unit
 
 
@@ -83,6 +91,22 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
 def convergence_json(curve: Curve, scale: float) -> list[dict[str, float]]:
     """Return the improvements of a search: mappings so far, and the objective."""
     return [{"mappings": n, "objective": scale * value} for n, value in curve]
+
+
+def whole_lines(result: ExperimentResult, objective: Objective) -> list[str]:
+    """Return the line that says how far a run is at most above any mapping of its workload.
+
+    None of several chips, or for another objective than cycles.
+    """
+    names = [operator.name for operator in result.workload.operators]
+    if objective != "cycles" or len(names) == 1 or result.accelerator.pod.count > 1:
+        return []
+    floor = floor_of_group(result.workload, names, result.accelerator, objective)
+    if not floor:
+        return []
+    above = f"at most {excess_text(result.run.cycles / floor, 2)} above any mapping, fused or not"
+    why = f"folds of the array or bytes that must move take {cycles_text(int(floor))} cycles"
+    return [f"all operators: {above} ({why})"]
 
 
 _SMALL: Final = 0.001

@@ -94,14 +94,14 @@ class SearchAccount:
             return "the only candidate"
         above = ""
         if of_any < math.inf:
-            above = f"at most {_excess_text(1 + of_any, 2)} above any mapping"
+            above = f"at most {excess_text(1 + of_any, 2)} above any mapping"
         if is_best and (self.complete or of_any > _SMALL_EXCESS):
             more = f", {above}" if above and not self.complete else ""
             return f"optimal of {self.searched}{more}"
         if of_any <= _SMALL_EXCESS or (self.left <= 0 and above):
             return above
         if self.left > 0:
-            excess = _excess_text(self.value / self.left, 2)
+            excess = excess_text(self.value / self.left, 2)
             return f"at most {excess} above the best of {self.searched}"
         return "not known"
 
@@ -110,10 +110,10 @@ _SMALL_EXCESS: Final = 0.005
 """Gap to the floor of any mapping up to which it is reported instead of the gap to the space."""
 
 
-def _excess_text(ratio: float, places: int) -> str:
+def excess_text(ratio: float, places: int) -> str:
     """Return the excess of a ratio over 1 in percent, rounded up, so that only 1 gives 0%.
 
-    >>> _excess_text(1.00002, 2), _excess_text(1.05, 2), _excess_text(1.0, 1)
+    >>> excess_text(1.00002, 2), excess_text(1.05, 2), excess_text(1.0, 1)
     ('0.01%', '5.00%', '0.0%')
     """
     scale: int = 100 * 10**places

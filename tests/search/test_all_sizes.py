@@ -130,7 +130,9 @@ _settings = st.tuples(
 )
 _few = st.integers(1, 4)
 _workloads = st.one_of(
-    st.builds(gemm, m=st.integers(1, 17), k=st.integers(1, 9), n=_few, batch=st.integers(1, 2)),
+    st.builds(
+        gemm, m=st.integers(1, 17), k=st.integers(1, 9), n=_few, batch=st.integers(1, 2)
+    ).filter(lambda made: made.macs > 2),  # two numbers times two are a vector operator
     st.builds(
         conv2d,
         m=_few,
@@ -161,6 +163,16 @@ def test_no_run_is_below_its_bound(
     lowest = np.argsort(bounds, kind="stable")[:4]
     which = np.unique([*lowest, *(draw.randrange(fits.size) for _ in range(8))])
     assert (candidates.run(fits[which]) >= bounds[which]).all()
+
+
+def test_sums_leave_the_array_while_the_next_tiles_come() -> None:
+    """A block waits for whichever takes longer, not for one after the other."""
+    on = _toy("dram.latency_cycles=20")
+    every = _all(conv2d(m=1, c=2, p=2, q=1, r=3, s=1), on, _FOREVER, held="os")
+    assert every is not None
+    assert every.candidates is not None
+    fits = every.candidates.fitting(capacity(on))
+    assert (every.candidates.run(fits) >= every.candidates.columns.bounds[fits]).all()
 
 
 def test_without_a_proof_the_gap_is_of_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
