@@ -118,8 +118,6 @@ class SearchEffort:
     operand that is held. On `edge` bounds of 134,000 took 1.2 CPU seconds, of 1.1 million 41. A
     3 x 3 convolution of 256 channels on `cloud` leaves 273,177 at most, in 1.3 CPU seconds.
     """
-    proved_parts: int = 10
-    """Most parts of a workload whose einsums are proved, at 2 to 4 CPU seconds each."""
     proof_shares: tuple[float, ...] = (0.5, 0.75, 1.0)
     """Shares of the way from the least cycles of any mapping to the best known, up to which bounds
     are searched one after the other: what is found at one ends the search there. A 3 x 3

@@ -53,7 +53,7 @@ class Goal:
     is_spread: bool = True
     """Whether the search may cut groups over several cores, if there are any."""
     is_proof: bool = False
-    """Whether all tile sizes of an einsum alone are searched, for a proof that none is faster."""
+    """Whether all tile sizes of an einsum are searched, for a proof that none is faster."""
 
     @classmethod
     def from_options(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -78,7 +78,7 @@ class Goal:
             parts=count,
             tolerance=options.tolerance,
             on_losses=options.on_losses,
-            is_proof=count <= EFFORT.proved_parts
+            is_proof=len(workload.operators) == 1
             and options.objective == "cycles"
             and not (options.tolerance or options.patience or options.constraints),
         )
