@@ -1,6 +1,7 @@
 """What `simaccel run` prints, writes and returns."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -258,3 +259,14 @@ def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
     again = cli.json(f"run {workload} --mapping {file}")
     assert again["cycles"] == near["cycles"]
     assert not cli(f"map {workload} --set within=0").stderr
+
+
+def test_all_operators_are_compared_with_any_mapping(cli: Call) -> None:
+    """Of two heads, 16 x 4 x 16 and 16 x 16 x 4 are 4 folds of 16 steps each, on 4 x 4 PEs."""
+    line = "--hw toy --workload bert --seq-len 16 --scope la --dataflow flex --explain"
+    least = 2 * 2 * 4 * 16
+    cycles = cli.json(f"run {line}")["cycles"]
+    percent = math.ceil((cycles / least - 1) * 10_000) / 100
+    shown = cli.printed(f"run {line}")
+    assert f"all operators: at most {percent:.2f}% above any mapping, fused or not (" in shown
+    assert f"take {least:,} cycles)" in shown
