@@ -153,12 +153,12 @@ class _Climb:
         lowest = floor_of_group(grid.workload, operators, goal.accelerator, goal.objective)
         for share in EFFORT.proof_shares:
             below = lowest + share * (self.below - lowest)
-            found = all_sizes(grid, below, EFFORT.tilings, least)
-            if found is None:
+            space = all_sizes(grid, below, EFFORT.tilings, least)
+            if space is None:
                 break
-            self.proof, self.proved, least = found.size, min(below, self.below), below
-            if found.candidates is not None:
-                walk = CandidateWalk(found.candidates, near=1.0)
+            self.proof, self.proved, least = space.size, min(below, self.below), below
+            if space.candidates is not None:
+                walk = CandidateWalk(space.candidates, near=1.0)
                 walk.go(goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
                 self._take_best(walk)
                 self.walks.append(walk)
