@@ -171,8 +171,8 @@ class _TileSpace:
             numbers = {high: row, wide: col, stream: np.arange(count)[None, :]}
             pair, streamed = np.nonzero(self._is_fast(numbers, work[row, col]))
             batches.append((pair + start, streamed))
-        if sum(pair.size for pair, _ in batches) > most:
-            return None
+            if sum(pair.size for pair, _ in batches) > most:
+                return None
         pairs, streams = map(np.concatenate, zip(*batches, strict=True))
         return {high: rows[pairs], wide: cols[pairs], stream: streams}
 
