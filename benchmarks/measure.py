@@ -65,7 +65,6 @@ def run_child(command: Sequence[str], cwd: Path = ROOT) -> Cost:
 
     Raises:
         FailedError: it ended with an error.
-
     """
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
     started = time.perf_counter()

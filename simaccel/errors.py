@@ -134,7 +134,6 @@ def gather(*reads: Callable[[], object]) -> list[Any]:
 
     Raises:
         InputError: at least one of them is wrong.
-
     """
     objects: list[object] = []
     faults: list[Fault] = []
@@ -153,7 +152,6 @@ def require_none(faults: Iterable[Fault]) -> None:
 
     Raises:
         InputError: all of them.
-
     """
     found = list(faults)
     if found:

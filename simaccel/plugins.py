@@ -66,7 +66,6 @@ class Plugin:
 
         Raises:
             PluginError: the code failed; its own exception is the cause.
-
         """
         try:
             yield
@@ -117,7 +116,6 @@ def plugin(group: str, name: str) -> Plugin | None:
 
     Raises:
         PluginError: several packages have one of this name.
-
     """
     named = plugins(group).get(name, ())
     if len(named) > 1:

@@ -46,7 +46,6 @@ def require_countable(workload: Workload) -> None:
 
     Raises:
         CountError: the message names the MACs and the limit.
-
     """
     if workload.macs > MOST_MACS:
         raise CountError(f"{workload.name}: {workload.macs} MACs; allowed: at most 2^60")

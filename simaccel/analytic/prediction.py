@@ -134,7 +134,6 @@ def predict(
 
     Raises:
         CountError: the counts may not fit 64-bit integers.
-
     """
     require_countable(workload)
     beside = [

@@ -47,7 +47,6 @@ def explore_directed(
     Raises:
         InputError: all faults of what was given.
         NoDesignError: no design is within the limits.
-
     """
     read, within, objectives, _ = gather(
         partial(_inputs, wanted),

@@ -87,7 +87,6 @@ class ExperimentOptions:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
             NotDirectedError: dataflows of a description that no mapping expresses.
-
         """
         from simaccel.study.precision import compile_for, gather_placed
 

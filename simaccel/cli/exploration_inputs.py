@@ -159,7 +159,6 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
 
     Raises:
         InputError: the text has another form, or an option or value is wrong.
-
     """
     try:
         name, *words = shlex.split(text)

@@ -234,7 +234,6 @@ def points_of_mappings(point: Point, files: Sequence[str]) -> list[Point]:
 
     Raises:
         SimaccelError: it can't be read, or is for another workload.
-
     """
     from simaccel.mapping.files import load_mapping
 

@@ -74,7 +74,6 @@ def checked_output() -> Iterator[None]:
 
     Raises:
         UnwrittenError: says why.
-
     """
     stream = sys.stdout
     if stream is None:  # nothing runs whose results nobody could see

@@ -95,7 +95,6 @@ def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: ob
 
     Raises:
         InputError: there are several sweeps, or a field, value or option is wrong.
-
     """
     if not texts:
         return ()
@@ -224,7 +223,6 @@ def read_points(
 
     Raises:
         InputError: not ``NAME=POINTS``, or an unknown name, value or range.
-
     """
     name, equals, points_text = (part.strip() for part in text.partition("="))
     if not equals:

@@ -223,7 +223,6 @@ def analyse_stalls(
     Raises:
         InputError: there is no such operator.
         TraceError: the window is no part of the run.
-
     """
     diagnosis = diagnose(trace, *(window or ()))
     diagnosis.part(operator)

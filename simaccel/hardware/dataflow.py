@@ -99,7 +99,6 @@ def parse_constraints(texts: Sequence[str]) -> Constraints:
 
     Raises:
         InputError: every text that is not a constraint.
-
     """
     constraints: Constraints = {}
     faults: list[Fault] = []
@@ -120,7 +119,6 @@ def tree_constraints(texts: Sequence[str]) -> Constraints:
 
     Raises:
         InputError: every constraint that such trees can't have.
-
     """
     constraints = parse_constraints(texts)
     require_none(

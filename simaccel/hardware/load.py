@@ -63,7 +63,6 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
 
     Raises:
         InputError: the file describes something else than an accelerator.
-
     """
     refuse_others(raw, "array", str(path), EXPECTED)
     return with_presets(raw, str(path))
@@ -76,7 +75,6 @@ def build_accelerator(
 
     Raises:
         InputError: ``faults`` and all further faults of the document and the overrides.
-
     """
     files, unknown = _override(raw, overrides)
     accelerator, wrong = _build(raw, str(path))
@@ -114,7 +112,6 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
 
     Raises:
         InputError: every fault, with ``source`` as its file.
-
     """
     raw, faults = accelerator.model_dump(), list[Fault]()
     for field, value in values.items():

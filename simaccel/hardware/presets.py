@@ -133,7 +133,6 @@ def _with_file(
 
     Raises:
         ValueError: the file is made of this one; the message is what is allowed.
-
     """
     more = dict(raw)
     path = Path(file).parent / str(more.pop(BASE))
@@ -153,7 +152,6 @@ def with_base(
 
     Raises:
         ValueError: the name is unknown; the message is what is allowed.
-
     """
     more = dict(raw)
     base = more.pop(BASE, None)
@@ -337,7 +335,6 @@ def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
 
     Raises:
         InputError: neither a mapping nor a list of texts.
-
     """
     if isinstance(overrides, Mapping):
         yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))

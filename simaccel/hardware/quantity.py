@@ -73,7 +73,6 @@ def parse_quantity(value: object, kind: str) -> int:
 
     Raises:
         ValueError: not a number with a unit of this kind, not positive, or not whole.
-
     """
     allowed = _units(kind)
     match = _QUANTITY.fullmatch(_text(value))

@@ -169,7 +169,6 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
 
     Raises:
         ProgramError: a tile is awaited that no engine hands on.
-
     """
     makers: dict[str, list[tuple[str, StallAccount]]] = {}
     readers: dict[str, dict[Reader, AwaitedTiles]] = {}

@@ -81,7 +81,6 @@ class Clock(simpy.Environment, StatefulPart):
 
         Raises:
             EmptySchedule: there is none.
-
         """
         if not self.run_some(1):
             raise EmptySchedule

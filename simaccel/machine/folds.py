@@ -27,7 +27,6 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
 
     Raises:
         ProgramError: there are not two inputs, or a rank plays none of these roles.
-
     """
     if len(command.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         raise ProgramError(
@@ -66,7 +65,6 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
 
     Raises:
         DoesNotFitError: the message names the first such block and the bytes that it needs.
-
     """
     array = accelerator.array
     if not isinstance(array, ArraySpec) or array.accumulator is None:
@@ -246,7 +244,6 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
 
     Raises:
         ProgramError: the block can't be folded, or a fold is larger than the array.
-
     """
     array = accelerator.systolic
     a, b, out = (tile.view.element for tile in (*command.inputs, command.out))

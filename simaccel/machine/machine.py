@@ -249,7 +249,6 @@ class Machine:
 
         Raises:
             DeadlockError: no engine can go on.
-
         """
         self.start()
         work = sum(_work(engine, engine.plan.trips) for engine in self.engines)
@@ -272,7 +271,6 @@ class Machine:
 
         Raises:
             DeadlockError: an engine waits.
-
         """
         self._require_done()
         total = max(engine.done_at or 0 for engine in self.engines)
@@ -313,7 +311,6 @@ class Machine:
 
         Raises:
             DeadlockError: no engine can go on.
-
         """
         self.start()
         trips = [engine.plan.trips for engine in self.engines]

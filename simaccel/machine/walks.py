@@ -105,7 +105,6 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     Raises:
         ProgramError: a tile is never used, or passes between engines in a way that one token
             stream can't describe; the message names the tile.
-
     """
     engines = engine_kinds(accelerator, program)
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)

@@ -119,7 +119,6 @@ def require_mapping(
 
     Raises:
         InputError: all its faults.
-
     """
     require_none(faults(workload, mapping, accelerator, file))
 
@@ -134,7 +133,6 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
     Raises:
         IllegalMappingError: it can't be executed, or lacks operators; the message has its faults
             and its text.
-
     """
     texts = [str(fault) for fault in faults(workload, mapping, accelerator)]
     if lacking := set(workload.by_name).difference(*(group.operators for group in mapping.groups)):

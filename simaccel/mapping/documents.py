@@ -102,7 +102,6 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
 
     Raises:
         InputError: these and all others: unknown and missing keys, lines that are no nodes.
-
     """
     reader = MappingReader(file, list(faults))
     mapping = reader.mapping(raw)
@@ -135,7 +134,6 @@ class MappingReader:
 
         Raises:
             InputError: groups have a kind, as in files of the first version.
-
         """
         section = self.section(raw, "", ("workload", "dataflow", "groups"), (), A_MAPPING)
         of = self.section(

@@ -33,7 +33,6 @@ def load_mapping(
         InputError: all faults of the file (unknown and missing keys, lines that are no nodes); if
             there are none, all faults of the trees.
         NotThisWorkloadError: the mapping is for another workload.
-
     """
     text = read_text(path, "mapping")
     if text.lstrip().startswith(BEGINNING):
@@ -68,7 +67,6 @@ def require_same(workload: Workload, mapping: Mapping) -> None:
 
     Raises:
         NotThisWorkloadError: names both workloads, or the operators that are not mapped.
-
     """
     if mapping.workload.fingerprint != workload.fingerprint:
         same = mapping.workload.name == workload.name

@@ -143,7 +143,6 @@ class LineReader:
 
         Raises:
             LineError: another word comes next.
-
         """
         if not self.take_word(word):
             raise self.fault()
@@ -153,7 +152,6 @@ class LineReader:
 
         Raises:
             LineError: none is left.
-
         """
         if not self.left:
             raise self.fault()
@@ -164,7 +162,6 @@ class LineReader:
 
         Raises:
             LineError: the next word is none.
-
         """
         word = self.word()
         if word.startswith('"') and len(word) > 1:
@@ -181,7 +178,6 @@ class LineReader:
 
         Raises:
             LineError: the next word is none.
-
         """
         word = self.word()
         digits = word.removeprefix(before)
@@ -194,7 +190,6 @@ class LineReader:
 
         Raises:
             LineError: one is.
-
         """
         if self.left:
             raise self.fault()
@@ -205,7 +200,6 @@ def parse_node(text: str) -> tuple[Node, ...]:
 
     Raises:
         LineError: the line is no node.
-
     """
     words = LineReader(text, "")
     kind = words.word() if words.left else ""
@@ -236,7 +230,6 @@ def parse_place(words: LineReader) -> dict[str, range]:
 
     Raises:
         LineError: neither comes next.
-
     """
     places = {"chips": _parse_range(words, "chip"), "place": _parse_range(words, "core")}
     known = {name: place for name, place in places.items() if place is not None}
@@ -265,7 +258,6 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
 
     Raises:
         LineError: the line isn't of this form.
-
     """
     words = LineReader(text, _SHAPES["keep"])
     words.need("keep")

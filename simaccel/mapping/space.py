@@ -194,7 +194,6 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
 
     Raises:
         NotThisWorkloadError: the workload lacks one of the group's operators.
-
     """
     by_rank = group.merged, group.padded, group.piece, group.full_piece
     ranks = (tuple(own.items()) for own in by_rank)

@@ -123,7 +123,6 @@ def parse_text(text: str, file: str = _FILE) -> Mapping:
 
     Raises:
         InputError: names the line that can't be read.
-
     """
     return parse_mapping(_Parser(_lines(text), file).mapping(), file)
 
@@ -133,7 +132,6 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
 
     Raises:
         InputError: names the line that can't be read.
-
     """
     parser = _Parser(_lines(text), file)
     nodes = parser.tree(parser.left[0].indent if parser.left else 0)
@@ -182,7 +180,6 @@ class _Parser:
 
         Raises:
             InputError: names the first that is, and what is allowed in its place.
-
         """
         if self.left:
             line = self.left[0]

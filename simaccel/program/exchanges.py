@@ -33,7 +33,6 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
 
     Raises:
         NotExecutableError: an operand is kept in no memory that its unit can read.
-
     """
     program = lower(pod.workload, pod.mapping)
     if not (pod.exchanges or pod.parts):

@@ -71,7 +71,6 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
 
     Raises:
         DoesNotFitError: the message names the operator and lists its tiles with their bytes.
-
     """
     for places, capacity in capacities.items():
         if capacity is not None:
@@ -87,7 +86,6 @@ def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
 
     Raises:
         DoesNotFitError: the message names the operator and lists these tiles with their bytes.
-
     """
     for kind, capacity in staging.items():
         if capacity is not None:

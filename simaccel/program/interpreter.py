@@ -83,7 +83,6 @@ def interpret_within(program: Program, surroundings: SharedTensors) -> None:
 
     Raises:
         ProgramError: a read of values that were not written, or outside of a living tile.
-
     """
     _body(program.body, {}, _State({}, surroundings), ())
 

@@ -95,7 +95,6 @@ class LineForm(Generic[T]):
         Raises:
             ValueError: the line has another form, or a value that is not allowed.
             KeyError: it names no tile of the scope.
-
         """
         match = self._compiled.fullmatch(line)
         if match is None:

@@ -55,7 +55,6 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
 
     Raises:
         NotExecutableError: an operand is kept in no memory that its unit can read.
-
     """
     body: list[Node] = []
     streams = tile_streams(workload, mapping)
@@ -113,7 +112,6 @@ def lower_group(
 
     Raises:
         NotExecutableError: an operand is kept in no memory that its unit can read.
-
     """
     space, spreads = space_of(workload, group), core_spreads(group)
     body: tuple[Node, ...] = tuple(_core_loops(workload, group, spreads, space.sizes))

@@ -70,7 +70,6 @@ def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) ->
 
     Raises:
         NotExecutableError: an operand is kept in no memory that its unit can read.
-
     """
     walk = _Walk(space, group, around)
     top = Body()

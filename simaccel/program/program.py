@@ -244,7 +244,6 @@ class UnitCommand:
         Raises:
             ValueError: a group has a value that the unit does not know.
             KeyError: a tile's name is unknown.
-
         """
         return cls(out=scope[groups[0]], tile=scope[groups[1]])
 
@@ -253,7 +252,6 @@ class UnitCommand:
 
         Raises:
             ProgramError: they depend on other chips.
-
         """
         raise ProgramError(f"{self.text}: no meaning on one chip; got a block of {block.shape}")
 

@@ -226,7 +226,6 @@ def parse_program(text: str) -> Program:
 
     Raises:
         ProgramError: the message names the line that can't be parsed.
-
     """
     lines = [
         (number, (len(line) - len(line.lstrip())) // 2, line.strip())

@@ -96,7 +96,6 @@ def parse_axis(text: str) -> LinkAxis:
 
     Raises:
         ValueError: it is none.
-
     """
     match = _AXIS.fullmatch(text)
     for form in AXIS_FORMS if match else ():

@@ -84,7 +84,6 @@ def own_estimates(
 
     Raises:
         InputError: there is no such row.
-
     """
     groups = {group.name: group for group in predicted.groups}
     ran: dict[str, OperatorRun | Run] = {}
@@ -112,7 +111,6 @@ def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEst
 
     Raises:
         InputError: there is no such row.
-
     """
     return own_estimates(given, result.workload, result.accelerator, result.prediction, result.run)
 

@@ -45,7 +45,6 @@ def require_run(pod: Pod, accelerator: Accelerator, predicted: Prediction, run: 
 
     Raises:
         ConservationError: says in which group they differ, and by what.
-
     """
     mapping = pod.mapping
     for text in _differences(pod, predicted, run):
@@ -92,7 +91,6 @@ def require_program(
 
     Raises:
         ConservationError: says what is missing, or too much.
-
     """
     planned, sent = work_of(workload, mapping), _sent_names(exchanges)
     own = (place for place in operators_with_tiles(program.body) if place[0].name not in sent)

@@ -134,7 +134,6 @@ def require_stored(
 
     Raises:
         MemoryOverflowError: they don't; the message names the largest of them.
-
     """
     for demand in stored_demands(pod, accelerator, moved):
         if not demand.fits:

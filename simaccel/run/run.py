@@ -108,7 +108,6 @@ def run_mapping(
         SimaccelError: a mapping of another workload, or one that can't be executed or doesn't fit;
             a deadlock.
         ConservationError: formulas and machine differ, which is a mistake of simaccel.
-
     """
     # A mapping is a tree of loops for each group of operators: is it of this workload, and legal?
     require_same(workload, mapping)

@@ -118,7 +118,6 @@ def make_mapping(
             array.
         CountError: the workload is too large to count.
         IllegalMappingError: what was found computes something else than the workload.
-
     """
     if dataflow not in MAPSPACES and dataflow not in DATAFLOWS:
         known = (*DATAFLOWS, *MAPSPACES)

@@ -274,7 +274,6 @@ def families_of(
 
     Raises:
         NotMappableError: the einsum is none that a systolic array folds.
-
     """
     space, first = chain.space, chain.space.operators[0]
     if not is_epilogue(chain):

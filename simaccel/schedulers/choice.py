@@ -61,7 +61,6 @@ def schedule(
         InputError: constraints that the dataflow has no room for.
         NotMappableError: the array can't do an operator.
         NothingFitsError: no tiling of an operator fits the buffer.
-
     """
     family = name.partition("-")[0]
     options = replace(options, pipeline=options.pipeline or name == "best")
@@ -135,7 +134,6 @@ class _MappingChoice:
 
         Raises:
             SimaccelError: there is none.
-
         """
         goal, bodies = self.search.goal, list[Body]()
         plain = [step for step in self.steps if step.kind != SHARED_ROWS]
@@ -180,7 +178,6 @@ class _MappingChoice:
 
         Raises:
             SimaccelError: there is none.
-
         """
         goal, count = self.search.goal, len(self.workload.operators)
         left = goal.slack * len(parts(self.workload))

@@ -62,7 +62,6 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
             execute an operator.
         InputError: options that only a search can follow.
         NothingFitsError: an operator does not fit, however small it is cut.
-
     """
     if not accelerator.compiler.described:
         raise NotMappableError(
@@ -354,7 +353,6 @@ class _Compiler:
 
         Raises:
             NothingFitsError: no side can be halved any more.
-
         """
         for sides in halved:
             while True:

@@ -40,7 +40,6 @@ def roles(space: IterationSpace, op: BoundOperator) -> RankRoles:
 
     Raises:
         NotMappableError: the einsum is none that a systolic array folds.
-
     """
     name = f"operator {op.name}"
     if len(op.inputs) != 2:  # noqa: PLR2004 - a systolic array multiplies two

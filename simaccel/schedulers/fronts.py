@@ -47,7 +47,6 @@ def front(
     Raises:
         NothingFitsError: no mapping of the scheduler fits the buffer.
         SimaccelError: as of ``make_mapping``.
-
     """
     goal = Goal.from_options(accelerator, options, workload)
     is_fixed = dataflow.partition("-")[0] == "naive"

@@ -142,7 +142,6 @@ class GroupSearch:
 
         Raises:
             NothingFitsError: the machine takes no candidate, or none fits.
-
         """
         held_bytes, room = self.goal.held_bytes, self.goal.room
         best = self.fastest(held_bytes, limit=limit)

@@ -35,7 +35,6 @@ def fixed_search(goal: Goal, options: Options) -> TreeSearch:
 
     Raises:
         InputError: constraints, which fixed tiles have no room for.
-
     """
     if options.constraints:
         allowed = "nothing with naive, whose tiles are fixed"

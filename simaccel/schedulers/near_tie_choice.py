@@ -32,7 +32,6 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
 
     Raises:
         SimaccelError: the machine refuses all of them.
-
     """
     goal, distinct = search.goal, unique(bodies)
     is_decided = has_near_ties(goal.objective, goal.tolerance)

@@ -48,7 +48,6 @@ def map_over_cores(
     Raises:
         InputError: a spread can't be read, or no group can have it.
         SimaccelError: as of ``schedule``.
-
     """
     spreads = read_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())

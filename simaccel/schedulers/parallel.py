@@ -101,7 +101,6 @@ def degrees_of(
 
     Raises:
         InputError: the degrees don't multiply to the number of chips.
-
     """
     expert = 1 if expert is None else expert
     left = chips.count // (expert * stages * copies)
@@ -132,7 +131,6 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
 
     Raises:
         InputError: a size can't be divided by a degree.
-
     """
     if degrees.expert > 1:
         _require_experts(workload, degrees)
@@ -190,7 +188,6 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
 
     Raises:
         InputError: says why.
-
     """
     experts, allowed = expert_count(workload), ""
     sizes = (op.ranks.get(_EXPERTS, 0) for op in workload.operators if _PLACES in op.ranks)
@@ -290,7 +287,6 @@ def share_of(
 
     Raises:
         InputError: what can't be cut.
-
     """
     groups = []
     for operator in workload.operators:
@@ -329,7 +325,6 @@ def whole_mapping(
 
     Raises:
         MistakeError: it would not be this mapping on each chip.
-
     """
 
     def spread_group(group: Group) -> Group:

@@ -34,7 +34,6 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
 
     Raises:
         SimaccelError: the machine refuses them.
-
     """
     return measure_all(workload, [body], goal)[0]
 
@@ -44,7 +43,6 @@ def measure_all(workload: Workload, bodies: Sequence[Body], goal: Goal) -> dict[
 
     Raises:
         SimaccelError: the machine refuses all of them.
-
     """
     outcomes = goal.judge.judge(workload, bodies, float("inf"))  # perhaps in several processes
     scored = {

@@ -57,7 +57,6 @@ def choices(
     Raises:
         NotNestableError: an einsum that mapspaces don't take.
         InputError: constraints that can't be.
-
     """
     every = []
     for operator in workload.operators:
@@ -97,7 +96,6 @@ def search_all(
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
-
     """
     firsts: dict[object, Choice] = {}
     for choice in choices:
@@ -178,7 +176,6 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
 
     Raises:
         EmptyMapspaceError: there is no mapping within the constraints.
-
     """
     searches = [(target, room) for target in choice for room in rooms_of(target.hierarchy)]
     strategy = choice[0].strategy
@@ -316,7 +313,6 @@ def mapping_from(
 
     Raises:
         NothingFitsError: not even the smallest block of a vector operator fits the buffer.
-
     """
     known = {each.target.einsum.name: each for each in mapped}
     search = TreeSearch(Goal(Judge(accelerator)))

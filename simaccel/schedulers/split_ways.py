@@ -196,7 +196,6 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
 
     Raises:
         InputError: a size can't be divided by a degree, or there is nothing to cut so.
-
     """
     if workload.parameters.get("kind") in KINDS:
         return spread_over(workload, degrees)

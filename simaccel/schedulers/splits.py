@@ -148,7 +148,6 @@ def _fastest_of(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None
 
     Raises:
         InputError: nothing is legal.
-
     """
     each = _legal_by_cost(possible)
     first, best = next(each)
@@ -171,7 +170,6 @@ def _legal_by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[Spl
 
     Raises:
         InputError: nothing is legal.
-
     """
     failure = InputError([Fault("chips", "splits", "none", "a legal split")])
     made, is_legal = list[tuple[SplitCost, int, _Found]](), False
@@ -294,7 +292,6 @@ def split_by_name(name: str, workload: Workload, accelerator: Accelerator) -> Le
 
     Raises:
         InputError: there is none.
-
     """
     counts = divisors(accelerator.pod.count)
     ways = {n: RankCuts(workload, n) for n in counts}
@@ -317,7 +314,6 @@ def _make_legal(
 
     Raises:
         InputError: nothing is left to cut.
-
     """
     repairs = 0 if workload.parameters.get("kind") in KINDS else _MOST_REPAIRS
     for left in range(repairs, -1, -1):

@@ -120,7 +120,6 @@ class StagedAttention:
 
         Raises:
             NothingFitsError: no tiling fits the buffer.
-
         """
         before = len(self.search.goal.judge.outcomes)
         unit, most = units(self.problem, kind[-1], self.search.accelerator)

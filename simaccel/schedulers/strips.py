@@ -37,7 +37,6 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
     Raises:
         NotMappableError: the array can't do an operator.
         NothingFitsError: not even one row beside a fold of weights fits.
-
     """
     search, body = TreeSearch(Goal.from_options(accelerator, options, workload)), []
     for names in _parts(workload):

@@ -88,7 +88,6 @@ class TreeSearch:
 
         Raises:
             NotMappableError: the operator is an einsum that no systolic array folds.
-
         """
         operator = workload.operator(name)
         if merged is None:
@@ -149,7 +148,6 @@ class TreeSearch:
         Raises:
             NotMappableError: the array can't do the operator.
             NothingFitsError: not even the smallest tiles with one slot each fit.
-
         """
         searched = self.operator_candidates(workload, name)
         best = searched.fastest(self.goal.held_bytes)

@@ -346,7 +346,6 @@ class CandidateSet:
 
         Raises:
             NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
-
         """
         if self._smallest is None:
             raise NothingFitsError(f"{self.group.name}: no candidate satisfies --constrain")

@@ -28,7 +28,6 @@ def require_energies(accelerator: Accelerator, objective: str) -> None:
 
     Raises:
         InputError: the message names them, and the objectives that don't need them.
-
     """
     unknown = accelerator.unknown_energies
     if objective in _NEEDING and unknown:

@@ -61,7 +61,6 @@ class Goal:
 
         Raises:
             InputError: constraints that no tree of a systolic array has.
-
         """
         count = len(parts(workload))
         return cls(

@@ -118,7 +118,6 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
 
     Raises:
         InputError: an objective that needs energies which the accelerator doesn't have.
-
     """
     effort, array = options.effort, accelerator.array
     require_energies(accelerator, options.objective)

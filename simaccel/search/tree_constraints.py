@@ -31,7 +31,6 @@ def read_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
 
     Raises:
         InputError: a text that can't be read, or more cores than there are.
-
     """
     spreads: dict[str, int] = {}
     wrong: list[Fault] = []
@@ -80,7 +79,6 @@ class TreeConstraints:
 
         Raises:
             InputError: every one that no tree of a systolic array has.
-
         """
         limits = tree_constraints(texts)
         sides = {
@@ -95,7 +93,6 @@ class TreeConstraints:
 
         Raises:
             InputError: a rank can't be cut into that many pieces.
-
         """
         if not self:
             return family
@@ -126,7 +123,6 @@ class TreeConstraints:
 
         Raises:
             InputError: names each of them, and the ranks that there are.
-
         """
         known = {rank.lower() for rank in self.met}
         faults = [

@@ -67,7 +67,6 @@ def chip_share(
 
     Raises:
         InputError: degrees don't fit the chips, or don't divide the workload.
-
     """
     degrees = options.degrees
     on_one = accelerator.pod.count == 1 and {*degrees} <= {None, 1}

@@ -165,7 +165,6 @@ def generate(  # noqa: PLR0913 - options of a generation
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
         SimaccelError: as of `simulate`.
-
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **sizes)
     dataflow = dataflow or default_dataflow(accelerator, prefill)
@@ -219,7 +218,6 @@ def planned_phases(
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
-
     """
     faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
     if isinstance(model, Transformer) and model.decoder_layers:

@@ -167,7 +167,6 @@ def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
     Raises:
         InputError: as of ``plan_pipeline``.
         SimaccelError: as of ``simulate``.
-
     """
     plan = plan_pipeline(point)
 

@@ -115,7 +115,6 @@ def plan_pipeline(point: Point) -> PipelinePlan:
 
     Raises:
         InputError: layers, chips or the batch can't be cut so, or a mapping is given.
-
     """
     workload, options, stages = point.workload, point.options, point.stages or 1
     dataflow = _name_dataflow(point.dataflow)
@@ -167,7 +166,6 @@ def require_stages(point: Point) -> tuple[Accelerator, Accelerator, int]:
     Raises:
         InputError: layers or the batch can't be cut so, or chips into as many groups of the degrees
             that are asked for.
-
     """
     workload, options, stages = point.workload, point.options, point.stages or 1
     _, (turned, group), chosen = gather(
@@ -194,7 +192,6 @@ def _name_dataflow(dataflow: str | Mapping) -> str:
 
     Raises:
         InputError: a mapping, which is that of one workload.
-
     """
     if isinstance(dataflow, Mapping):
         allowed = "a dataflow, as a pipeline runs several workloads"
@@ -228,7 +225,6 @@ def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accel
 
     Raises:
         InputError: chips can't be cut into so many groups that are linked alike.
-
     """
     chips = accelerator.pod
     possible = dict[int, Accelerator]()

@@ -94,7 +94,6 @@ def bound(
 
     Raises:
         SimaccelError: an input can't be read, or the bound of an operator isn't known.
-
     """
     checked, loaded, room, _ = gather_placed(
         lambda: as_workload(workload),
@@ -140,7 +139,6 @@ def _require_known(mapspace: Mapspace, fuse: str) -> None:
 
     Raises:
         InputError: all faults.
-
     """
     faults = []
     if fuse not in FUSIONS:

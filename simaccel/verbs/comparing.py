@@ -123,7 +123,6 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
-
     """
     points = _points(as_list(workload), as_list(accelerator), each, settings)
     options = as_options(options, objective)

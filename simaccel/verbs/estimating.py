@@ -94,7 +94,6 @@ def estimate(
 
     Raises:
         SimaccelError: an input can't be read, or the mapping needs more than the buffer.
-
     """
     of, target, choice = as_inputs(workload, accelerator, dataflow, settings)
     mapping = resolve_mapping(of, target, choice, as_options(options, objective))
@@ -106,7 +105,6 @@ def require_mapping_fits(workload: Workload, accelerator: Accelerator, mapping: 
 
     Raises:
         DoesNotFitError: it needs more.
-
     """
     program = lower_pod(pod_of(workload, mapping, accelerator), accelerator)
     require_fit(program, accelerator.capacities)

@@ -87,7 +87,6 @@ class Exploration(ShownResult):
 
         Raises:
             InputError: there is no such picture.
-
         """
         from simaccel.report.figures import exploration as figures
 
@@ -124,7 +123,6 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
 
     Raises:
         InputError: all that can't be read. A design that can't be is a point that says why.
-
     """
     loads, hardware = _loads(workloads), _as_sources(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)

@@ -51,7 +51,6 @@ def as_workload(source: WorkloadLike) -> Workload:
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
-
     """
     if isinstance(source, Workload | str | Path):
         workload = source if isinstance(source, Workload) else load_workload(source)
@@ -66,7 +65,6 @@ def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelera
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
-
     """
     options = {field.name for field in fields(Options)}
     require_none(
@@ -99,7 +97,6 @@ def as_options(options: Options | None, objective: Objective | None) -> Options:
 
     Raises:
         InputError: there is no such objective.
-
     """
     options = Options() if options is None else options
     if objective is None:
@@ -126,7 +123,6 @@ def as_inputs(
 
     Raises:
         InputError: the faults of all of them.
-
     """
     checked, loaded = gather_placed(
         lambda: as_workload(workload), lambda: as_accelerator(accelerator, settings)
@@ -154,7 +150,6 @@ def resolve_mapping(
 
     Raises:
         SimaccelError: nothing fits, or the mapping is for another workload.
-
     """
     if not isinstance(dataflow, Mapping):
         return schedule_workload(workload, accelerator, dataflow, options)
@@ -183,7 +178,6 @@ def check_types(
 
     Raises:
         InputError: of the call, with each wrong argument.
-
     """
 
     def check(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:

@@ -123,7 +123,6 @@ class Result(ShownResult, experiment.ExperimentResult):
         Raises:
             InputError: there is no such table.
             ImportError: pandas is not installed.
-
         """
         kinds = {"operators": operator_rows, "engines": engine_rows, "stalls": stall_rows}
         if what not in kinds:
@@ -187,7 +186,6 @@ def simulate(
 
     Raises:
         SimaccelError: what can't be read, nothing fits, a deadlock.
-
     """
     options = as_options(options, objective)
     inputs = as_inputs(workload, accelerator, dataflow, settings, options)
@@ -217,7 +215,6 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
     Raises:
         SimaccelError: as for ``simulate``.
         InputError: the file exists and ``force`` is not given, or it can't be written.
-
     """
     from simaccel.study import recording  # h5py only where it is needed
 

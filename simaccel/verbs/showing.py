@@ -44,7 +44,6 @@ class Plot:
 
         Raises:
             InputError: the file exists and ``force`` is not given, or it can't be written.
-
         """
         from simaccel.report.figures.style import save_figure, style
 
@@ -57,7 +56,6 @@ def frame(rows: Rows) -> pd.DataFrame:
 
     Raises:
         ImportError: pandas is not installed.
-
     """
     try:
         import pandas as pd
@@ -96,7 +94,6 @@ class ShownResult:
 
         Raises:
             ImportError: pandas is not installed.
-
         """
         return frame(self._rows())
 

@@ -90,7 +90,6 @@ class Trace(trace.TraceReader):
         Raises:
             InputError: the run has no such operator.
             TraceError: the trace is damaged, or holds no cycle.
-
         """
         from simaccel.diagnosis.verdict import analyse_stalls
 
@@ -113,7 +112,6 @@ class Trace(trace.TraceReader):
 
         Raises:
             InputError: there is no such figure, operator or window.
-
         """
         from simaccel.report.figures import KINDS
         from simaccel.report.figures.page import FigureOptions, draw_page, shown_window

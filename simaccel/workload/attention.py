@@ -102,7 +102,6 @@ def attention_model(
 
     Raises:
         InputError: no such model or scope, or a size is out of range.
-
     """
     try:
         model = find_model(name)
@@ -141,7 +140,6 @@ def attention(
 
     Raises:
         InputError: all faults of scope, sizes and element sizes.
-
     """
     own_sizes: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
     kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS

@@ -130,7 +130,6 @@ def accept_builder(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
 
     Raises:
         PluginError: it is no function; or, when called, it fails or returns no workload.
-
     """
     if not callable(made_by):
         raise plugin.error(f"is a {type(made_by).__name__}, not a function that returns a Workload")
@@ -173,7 +172,6 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
     Raises:
         InputError: every fault, or an unknown name.
         PluginError: the plug-in with this name is broken.
-
     """
     if not isinstance(name, str | Transformer):
         raise InputError([Fault("workload", "name", name, "the name of a workload")])
@@ -185,7 +183,6 @@ def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSiz
 
     Raises:
         InputError: a size of an unknown name, and what ``make`` refuses.
-
     """
     known = WorkloadSizes.__annotations__
     require_none(
@@ -238,7 +235,6 @@ def require_taken(name: str, kind: str, given: Mapping[str, object]) -> None:
 
     Raises:
         InputError: every refused size, with the reason.
-
     """
     _refuse(name, REFUSED[kind], given)
 

@@ -102,7 +102,6 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
 
     Raises:
         InputError: all sizes that are none.
-
     """
     conv = Conv(
         m=m, c=c, p=p, q=q, r=r, s=s, g=g, n=n, stride=pair(stride), dilation=pair(dilation)

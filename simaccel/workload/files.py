@@ -154,7 +154,6 @@ def load_document(
 
     Raises:
         InputError: every fault, each with the file.
-
     """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     require_none(faults)
@@ -186,7 +185,6 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
 
     Raises:
         InputError: every fault, each with the file.
-
     """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     require_none(faults)
@@ -208,7 +206,6 @@ def require_unsaid(
 
     Raises:
         InputError: names each, with what the file says.
-
     """
     require_none(
         Fault("workload", name, value, f"nothing with {path}; it says {_entry(name, document)}")
@@ -254,7 +251,6 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
 
     Raises:
         InputError: all faults of the document, with ``source`` as their file.
-
     """
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])
@@ -379,7 +375,6 @@ def _name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
 
     Raises:
         InputError: `expert_count` has another value.
-
     """
     count = document.get("experts")
     if type(count) is not int or document.get("kind") != "transformer" or "model" in document:

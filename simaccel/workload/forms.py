@@ -333,7 +333,6 @@ class TensorForm(Document):
 
         Raises:
             InputError: the number format has other bits than the elements.
-
         """
         said = self.bytes_per_element
         bits = PACKED_BITS if self.packed else BYTE * (said or ASSUMED_BYTES)

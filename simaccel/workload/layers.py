@@ -73,7 +73,6 @@ def layers_workload(
 
     Raises:
         InputError: all wrong sizes, or no layer at all.
-
     """
     roles, faults = make_tensors(name, KINDS, bytes_per_element, bytes_by_tensor)
     if not layers:
@@ -112,7 +111,6 @@ def one_layer(layers: Layers, layer: str | None, file: str = "workload") -> Laye
 
     Raises:
         InputError: no layer has this name; the message suggests one, or lists them.
-
     """
     if layer is None:
         return layers

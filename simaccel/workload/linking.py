@@ -214,7 +214,6 @@ def link_layers(
 
     Raises:
         InputError: every layer that does not fit its inputs, or whose inputs do not exist.
-
     """
     if not linked:
         faults = [

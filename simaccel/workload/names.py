@@ -126,7 +126,6 @@ def parse_sizes(
 
     Raises:
         InputError: all unknown, missing and repeated keys, and all values that are no sizes.
-
     """
     if text.strip() and "=" not in text:  # one mistake, not one for each key
         numbers = re.findall(r"[0-9]{1,12}", text)

@@ -57,7 +57,6 @@ def parse_network(document: Mapping[str, Any]) -> Network:
 
     Raises:
         InputError: every layer that does not fit its inputs.
-
     """
     documents: Mapping[str, LayerDocument] = document["layers"]
     shapes = {name: read_shape(layer) for name, layer in documents.items()}
@@ -96,7 +95,6 @@ def network(
 
     Raises:
         InputError: every fault.
-
     """
     published = find_network(name)
     layers, faults = _choose_layers(published, batch, layer)

@@ -27,7 +27,6 @@ def parse_precision(precision: object, source: str) -> Precision:
 
     Raises:
         InputError: all unknown classes and number formats, and repeated classes.
-
     """
     if not isinstance(precision, str | Mapping):
         allowed = f"a text such as {EXAMPLE}, or a mapping of these"

@@ -58,7 +58,6 @@ def bmm(
 
     Raises:
         InputError: all sizes that are none.
-
     """
     operands = ("A h m k", "B h k n", "C h m n")
     faults = size_faults("bmm", {"H": h, "M": m, "K": k, "N": n})
@@ -81,7 +80,6 @@ def gbmm(
 
     Raises:
         InputError: all sizes that are none, and a `g` that doesn't divide `h`.
-
     """
     operands = ("A g e m k", "B g k n", "C g e m n")
     faults = size_faults("gbmm", {"G": g, "H": h})

@@ -49,7 +49,6 @@ def _watched(on: Accelerator, program: Program) -> tuple[int, Uses]:
 
     Raises:
         ProgramError, DeadlockError: it can't be run.
-
     """
     asked: defaultdict[Channel, list[Use]] = defaultdict(list)
     request = Channel.request

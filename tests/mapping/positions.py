@@ -34,7 +34,6 @@ def require_positions(workload: Workload, mapping: Mapped) -> None:
 
     Raises:
         WrongPositionsError: an element is read before it is there, not made, or made twice.
-
     """
     dram = {
         name: np.zeros(shape, dtype=np.int64) for name, shape in sorted(workload.shapes.items())

@@ -53,7 +53,6 @@ def attended(workload: Workload, accelerator: Accelerator, way: str) -> Body:
 
     Raises:
         NothingFitsError: the way has no mapping that fits the buffer.
-
     """
     if way == "flex-2":
         return tuple(_half(workload.select_operators(part), accelerator) for part in TWICE)
@@ -116,7 +115,6 @@ def _half_tiles(workload: Workload, accelerator: Accelerator) -> Iterator[tuple[
 
     Raises:
         NothingFitsError: none does.
-
     """
     logit = next(operator for operator in workload.operators if operator.macs)
     sizes, side = logit.ranks, accelerator.systolic.rows

@@ -136,7 +136,6 @@ def require_equal(run: Run, predicted: Prediction) -> None:
 
     Raises:
         AssertionError: they differ, or the run is shorter than its bound.
-
     """
     done = {level: n for level, n in run.moved.items() if n}
     expected, macs, bound = predicted.moved, predicted.macs, predicted.bound_cycles

@@ -81,7 +81,6 @@ def drawn_before(row: Mutant) -> tuple[Path, Change]:
 
     Raises:
         LookupError: the line has changed.
-
     """
     module, change = draw(row.seed)
     if (module.as_posix(), _says(module, change)) == (row.module, row.change):

@@ -106,7 +106,6 @@ def simulate(rows: int, cols: int, runs: Sequence[Run], *, eager: bool = False) 
 
     Raises:
         RtlError: a check in the hardware failed.
-
     """
     every = [step for run in runs for step in run]
     constants = {

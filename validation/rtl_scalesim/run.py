@@ -109,7 +109,6 @@ def compiled(folder: Path, into: Path) -> list[Path]:
 
     Raises:
         FilesError: a file is not there, or has no such wire.
-
     """
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
@@ -135,7 +134,6 @@ def simulate(
 
     Raises:
         FilesError: a file is not there, or has other wires.
-
     """
     with tempfile.TemporaryDirectory() as place:
         built, source, made = (Path(place) / name for name in ("built", "given", "made"))

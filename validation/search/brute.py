@@ -98,7 +98,6 @@ class Case:
 
         Raises:
             SimaccelError: nothing fits.
-
         """
         options = Options(
             tolerance=0.0,

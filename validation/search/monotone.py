@@ -55,7 +55,6 @@ class Case:
 
         Raises:
             NothingFitsError: nothing fits.
-
         """
         accelerator = load_accelerator(
             "toy",

@@ -68,7 +68,6 @@ class Case:
 
         Raises:
             NothingFitsError: nothing fits.
-
         """
         on = load_accelerator(self.hw, list(self.settings))
         effort = Effort(objective=self.objective, patience=2_000, exhaustive=5_000)

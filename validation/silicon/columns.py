@@ -56,7 +56,6 @@ def read_row(row: Mapping[str, str], columns: Mapping[str, Read]) -> Row:
 
     Raises:
         ValueError: too few or too many cells, or one that isn't allowed; all of them.
-
     """
     cells = {name: cell for name, cell in row.items() if isinstance(cell, str)}
     if len([name for name in row if isinstance(name, str)]) < len(row):

@@ -166,7 +166,6 @@ def read_rows(path: Path, name: str) -> tuple[list[dict[str, str]], list[str]]:
 
     Raises:
         FileError: no UTF-8, no header, columns twice, or without one that the set needs.
-
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:

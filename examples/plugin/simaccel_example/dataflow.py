@@ -12,7 +12,6 @@ def whole(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
 
     Raises:
         NotMappableError: the array is not systolic.
-
     """
     if accelerator.array.kind != "systolic":
         raise NotMappableError(f"whole takes systolic arrays; {accelerator.name} has another")

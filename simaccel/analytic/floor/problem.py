@@ -149,7 +149,6 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
     Raises:
         NoBoundError: a rank occurs twice in a tensor, the output has a sum of ranks, there are too
             many ranks, or the figures don't fit 62 bits.
-
     """
     merged = mergeable(workload, [name])
     space = space_of(workload, Group(operators=(name,), tree=(), merged=merged))

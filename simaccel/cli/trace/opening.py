@@ -21,7 +21,6 @@ def require_files(*files: str) -> None:
 
     Raises:
         TraceError: the first that is none.
-
     """
     from simaccel.trace.guard import read_superblock
 
@@ -40,7 +39,6 @@ def checked_trace(
 
     Raises:
         TraceError: they don't, or it is no trace.
-
     """
     require_files(file)
     from simaccel.trace import TraceReader
@@ -61,7 +59,6 @@ def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> 
 
     Raises:
         InputError: --from or --to is no such cycle.
-
     """
     first = number((start or "0").replace("_", ""))  # 20_000 is a cycle, too
     last = cycles if end is None else number(end.replace("_", ""))

@@ -40,7 +40,6 @@ def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis
 
     Raises:
         NoCommonDigitsError: a stride is inside the axis and doesn't divide it.
-
     """
     end = axis.stride * axis.size
     inside = sorted((length for length in strides if axis.stride < length < end), reverse=True)

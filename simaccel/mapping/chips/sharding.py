@@ -119,7 +119,6 @@ def pod_of(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -
 
     Raises:
         InputError: all faults of the spreads and places.
-
     """
     if not is_sharded(mapping):
         return Pod(workload, mapping, (), {}, {}, {}, (range(accelerator.pod.count),))

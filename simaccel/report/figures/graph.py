@@ -49,7 +49,6 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
 
     Raises:
         InputError: more operators one below or beside another than a picture holds.
-
     """
     graph, order = _graph(workload), [operator.name for operator in workload.operators]
     rows = [[name] for name in order]

@@ -72,7 +72,6 @@ def plot_trace(
     Raises:
         InputError: the window is no part of the run, it has no such operator or engine, or the
             file can't be written.
-
     """
     inputs = (trace.path,)
     require_figure_target(path, force=force, inputs=inputs)
@@ -87,7 +86,6 @@ def shown_window(trace: TraceReader, options: FigureOptions) -> ShownWindow:
 
     Raises:
         InputError: see ``plot_trace``.
-
     """
     if trace.cycles == 0:
         raise InputError([Fault(str(trace.path), "cycles", 0, "a run of at least one cycle")])

@@ -64,7 +64,6 @@ def stall_stacks(
 
     Raises:
         InputError: the trace has no such engine.
-
     """
     if engine not in trace.engines:
         raise InputError([Fault(str(trace.path), "engine", engine, suggest(engine, trace.engines))])

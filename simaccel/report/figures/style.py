@@ -154,7 +154,6 @@ def require_figure_target(
 
     Raises:
         InputError: the suffix is none of ``SUFFIXES``, or as of ``require_target``.
-
     """
     if path != STDOUT and Path(path).suffix.lower() not in SUFFIXES:
         path = Path(path)
@@ -172,7 +171,6 @@ def save_figure(
 
     Raises:
         InputError: as of ``require_figure_target``, or writing fails.
-
     """
     path = require_figure_target(path, force=force, inputs=inputs)
     suffix = path.suffix.lower()

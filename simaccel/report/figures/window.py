@@ -54,7 +54,6 @@ def selected_window(
 
     Raises:
         InputError: it is no part of the run, or the trace has no such operator.
-
     """
     if operator is not None:
         require_operator(trace, operator)
@@ -79,7 +78,6 @@ def require_operator(trace: TraceReader, operator: str) -> None:
 
     Raises:
         InputError: it names those that there are.
-
     """
     known = {site.operator for site in trace.header.sites.values()}
     if operator not in known:
@@ -248,7 +246,6 @@ class ShownWindow:
         window: the cycles of figures that look closely.
         whole: the first cycle of the others, and the cycle after the last one.
         engine: whose stalls are stacked.
-
     """
 
     window: CycleWindow
@@ -270,7 +267,6 @@ class Panel:
         height_inches: preferred height, without title and legend.
         keys: entries of its legend.
         draw: draws it into a figure.
-
     """
 
     title: str

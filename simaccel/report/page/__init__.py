@@ -53,7 +53,6 @@ def write_page(
     Raises:
         InputError: the page can't be written (see ``require_target``), or would replace the trace.
         TraceError: the trace is damaged or too long for a page.
-
     """
     inputs = (trace.path,)
     require_target(path, force=force, inputs=inputs, text=True)
@@ -81,7 +80,6 @@ def document(trace: TraceReader) -> dict[str, Any]:
     Raises:
         TraceError: the rows don't tile the run, the header does not tell what ran, or the run
             is too long or has too many rows for a page.
-
     """
     missing = trace.unreadable()
     places = [] if missing else [vars(place) for place in loops(trace)]
@@ -93,7 +91,6 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
 
     Raises:
         TraceError: the header does not tell.
-
     """
     accelerator = trace.accelerator()
     limits = limits_of(accelerator)
@@ -140,7 +137,6 @@ def timeline(trace: TraceReader) -> dict[str, Any]:
 
     Raises:
         TraceError: as for ``document``, the header apart.
-
     """
     require_small(trace)
     trace.check()
@@ -171,7 +167,6 @@ def loops(trace: TraceReader) -> list[TreeLine]:
 
     Raises:
         TraceError: the program can't be read or is not that of the rows.
-
     """
     program, sites = trace.program(), trace.header.sites
     try:
@@ -191,7 +186,6 @@ def require_small(trace: TraceReader) -> None:
 
     Raises:
         TraceError: it has no cycle, too many, or too many rows; says what to do instead.
-
     """
     if trace.cycles == 0:
         raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")

@@ -170,7 +170,6 @@ def loop_tree(
 
     Raises:
         ValueError: the sites are not those of the program.
-
     """
     lines = list(_lines(program))
     numbers = [n for n in sorted(sites) if sites[n].command and n < OUTER_SITES]

@@ -114,7 +114,6 @@ class ChainTable:
 
     Raises:
         InputError: the rank is too large for a table in a mapspace with remainders.
-
     """
 
     def __init__(self, size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) -> None:

@@ -47,7 +47,6 @@ def limits(
 
     Raises:
         InputError: unknown levels and ranks, factors that can't fit, and what a level can't do.
-
     """
     faults = [*_unknown_levels(hierarchy, dataflow, "dataflow")]
     faults += [*_unknown_levels(hierarchy, constraints, "--constrain")]
@@ -237,7 +236,6 @@ def dataflows(einsum: Einsum, constraints: Constraints) -> dict[Stationarity, Co
     Raises:
         InputError: the einsum has other than two inputs, is an elementwise product, a rank is in
             one tensor only, or no stationarity is left.
-
     """
     if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         allowed = "einsums of two inputs on a systolic array"

@@ -96,7 +96,6 @@ class MappingTarget:
         Raises:
             InputError: impossible constraints.
             NotNestableError: an einsum that mapspaces don't take.
-
         """
         self._require_nestable()
         return spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.constraints)
@@ -238,7 +237,6 @@ class MappingTarget:
 
         Raises:
             NotNestableError: says what it is that they don't take.
-
         """
         einsum = self.einsum
         if len(einsum.inputs) > INPUTS:

@@ -104,7 +104,6 @@ def map_einsum(
         InputError: impossible constraints.
         EmptyMapspaceError: no mapping satisfies them, or none fits.
         WorkerDiedError: a process of ``each`` died; it names the einsum.
-
     """
     spaces = tuple(space for space in target.spaces() if space.combinations)
     if not spaces:

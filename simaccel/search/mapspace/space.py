@@ -231,7 +231,6 @@ def spaces(
 
     Raises:
         InputError: constraints that can't be.
-
     """
     allowed = limits(einsum, hierarchy, dataflow or {}, constraints or {})
     if strategy != "padded":

@@ -75,7 +75,6 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
 
     Raises:
         InputError: every fault.
-
     """
     model, faults = (name, []) if isinstance(name, Transformer) else _find_transformer_of(name)
     past = kv_len if kv_len is not None else (prompt if phase == "decode" else 0)

@@ -28,7 +28,6 @@ def predict(rows: Sequence[Row]) -> list[int | float]:
 
     Raises:
         InputError: a mapping string that can't be read, or is none of the layer.
-
     """
     return [simulated(row).cycles for row in rows]
 
@@ -42,7 +41,6 @@ def simulated(row: Row, on: Path = MEASURED, *, commands: bool = True) -> Run:
     Raises:
         InputError: its mapping can't be read, or is none of the layer.
         ConservationError: the program would do something else than the layer.
-
     """
     workload = layer(row)
     mapping = gemmini_mapping(workload, parse_gemmini(row["mapping"]), commands=commands)

@@ -45,7 +45,6 @@ def predict_networks(rows: Sequence[Row]) -> list[float]:
 
     Raises:
         ValueError: a size that the primer has not with such a buffer and DRAM.
-
     """
     return [_images_a_second(row) for row in rows]
 

@@ -34,7 +34,6 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[int]:
 
     Raises:
         ValueError: one that the model doesn't know.
-
     """
     return [_cycles(row["workload"]) for row in rows]
 
@@ -51,7 +50,6 @@ def workload_of(name: str) -> Workload:
 
     Raises:
         ValueError: none of them.
-
     """
     kind, _, text = name.partition("_")
     if name in _BERT:

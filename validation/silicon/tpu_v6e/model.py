@@ -19,7 +19,6 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
 
     Raises:
         InputError: a prefill of no token, a decode of no key.
-
     """
     on = loaded("tpu_v6e")
     start = on.compiler.program_start_cycles

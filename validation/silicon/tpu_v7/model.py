@@ -49,7 +49,6 @@ def predict_copy(rows: Sequence[Mapping[str, str]]) -> list[float]:
 
     Raises:
         ValueError: no rows of 1,024 numbers of two bytes.
-
     """
     chip = loaded(CHIPS["v7 chiplet"])
     rates = []
