@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -104,9 +105,10 @@ def with_split(workload: Workload, accelerator: Accelerator, options: Options) -
 
 
 def _split_of(workload: Workload, accelerator: Accelerator, dataflow: str) -> LegalSplit:
-    """Return the split that a workload says, else the fastest one."""
+    """Return the split that a workload was compiled for, if these chips can; else the fastest."""
     if workload.split:
-        return split_by_name(workload.split, workload, accelerator)
+        with suppress(InputError):
+            return split_by_name(workload.split, workload, accelerator)
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
     run = _run_of(accelerator, dataflow)
     return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run)
