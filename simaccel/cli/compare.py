@@ -176,7 +176,7 @@ def _run_all(
 ) -> int:
     """Run points, and return the exit code, which is 0 if one ran.
 
-    Rows that are done are kept where it ends before ``finish`` has shown them.
+    Finished rows are saved if the command ends before ``finish`` has shown them.
     """
     from simaccel.cli.forecast import processes_of
     from simaccel.study.manifest import ROWS, open_store, store_in
@@ -284,7 +284,7 @@ def keep_partial_results(
 
 
 def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:
-    """Write the rows, if the disk takes them: the run goes on without."""
+    """Return whether the rows were written; if the disk refuses them, the run goes on."""
     with suppress(SimaccelError):
         with writing_text(str(partial), force=True) as stream:
             stream.write(_csv(rows))

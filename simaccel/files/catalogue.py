@@ -1,4 +1,4 @@
-"""Published workloads and parts: YAML files in `simaccel/catalogue`, with the form of users'."""
+"""Published workloads and parts: YAML files in `simaccel/catalogue`, in the form of user files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simaccel.files.documents import parse_document
 
 FOLDER: Final = Path(__file__).parents[1] / "catalogue"
 _LAYERS: Final = "\nlayers:\n"
-"""The line before the layers of a network; its name and aliases stand above it."""
+"""The line before the layers of a network; looking up aliases parses only what is above it."""
 PublishedT = TypeVar("PublishedT")
 
 

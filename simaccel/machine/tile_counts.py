@@ -1,4 +1,4 @@
-"""Tiles that engines of some cores make for those of others, counted."""
+"""Waits for tiles of a tensor between cores: a reader begins when enough tiles are stored."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ Reader = tuple[str, str]
 
 @dataclass(eq=False)
 class TileCounts(StatefulPart):
-    """Counts of the tiles of a tensor that each maker has made, and each reader has taken.
+    """Counts of the tiles of a tensor that each maker has stored, and each reader has taken.
 
-    A tile is there when every maker has made its part. Makers and readers meet the tiles in the
-    same order, so counting them is enough.
+    A tile can be read when every maker has stored its part. Makers and readers go through the tiles
+    in the same order, so counts are enough.
     """
 
     clock: Clock
     makers: Sequence[tuple[str, StallAccount]]
     """Engines that store the tensor, and their accounts."""
     readers: Mapping[Reader, AwaitedTiles]
-    comers: Mapping[str, Callable[[simpy.Event], None]] = field(init=False)
+    on_arrival: Mapping[str, Callable[[simpy.Event], None]] = field(init=False)
     waiting: State[dict[Reader, simpy.Event]] = field(default_factory=dict)
-    coming: State[dict[str, int]] = field(init=False)
-    """Tiles that have left an engine, and are not in the memory yet."""
+    in_flight: State[dict[str, int]] = field(init=False)
+    """Tiles that have left an engine, and are not in the memory yet, by maker."""
     made: Gauge[dict[str, int]] = field(init=False)
     taken: Gauge[dict[Reader, int]] = field(init=False)
 
@@ -51,19 +51,19 @@ class TileCounts(StatefulPart):
         """Begin without any tile."""
         self.made = dict.fromkeys((name for name, _ in self.makers), 0)
         self.taken = dict.fromkeys(self.readers, 0)
-        self.coming = dict.fromkeys(self.made, 0)
-        self.comers = {name: partial(self._arrive, name) for name in self.made}
+        self.in_flight = dict.fromkeys(self.made, 0)
+        self.on_arrival = {name: partial(self._arrive, name) for name in self.made}
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits, and what is on its way."""
-        return tuple(self.waiting), tuple(self.coming.values())
+        """Return the readers that wait, and the tiles in flight by maker."""
+        return tuple(self.waiting), tuple(self.in_flight.values())
 
     def gauges(self) -> Numbers:
         """Return the tiles made by each maker, then those taken by each reader."""
         return (*self.made.values(), *self.taken.values())
 
     def limit(self, interval: GaugeInterval) -> int:
-        """Return the periods in which no reader waits for more or fewer tiles than in this one."""
+        """Return how often the period can repeat with each reader waiting as in this one."""
         grown = [new - old for old, new in zip(interval.before, interval.after, strict=True)]
         tiles, n_makers = tuple(self.readers.values()), len(self.made)
         pairs = product(range(n_makers), range(n_makers, len(grown)))
@@ -90,27 +90,27 @@ class TileCounts(StatefulPart):
                 self.taken[readers[at - len(makers)]] += amount
 
     def hand_on(self, maker: str, lag: int) -> None:
-        """Count a tile that is in the memory in ``lag`` cycles."""
-        self.coming[maker] += 1
+        """Count a tile of a maker that is in the memory in ``lag`` cycles."""
+        self.in_flight[maker] += 1
         if lag:
             self._wake()
-            self.clock.call_in(lag, self.comers[maker])
+            self.clock.call_in(lag, self.on_arrival[maker])
         else:
             self._arrive(maker)
 
     def _arrive(self, maker: str, _: simpy.Event | None = None) -> None:
-        self.coming[maker] -= 1
+        self.in_flight[maker] -= 1
         self.made[maker] += 1
         self._wake()
 
     def _wake(self) -> None:
-        """Let those that wait look again."""
+        """Let waiting readers check again whether they can go on."""
         waiting, self.waiting = self.waiting, {}
         for event in waiting.values():
             event.succeed()
 
     def take(self, reader: Reader) -> tuple[str, StallAccount] | None:
-        """Take the next tile if it is there; else return the first maker that it waits for."""
+        """Take the next tile if it is stored; else return the first maker that is behind."""
         needed = self.readers[reader].needed_count(self.taken[reader])
         for name, account in self.makers:
             if self.made[name] < needed:
@@ -119,12 +119,12 @@ class TileCounts(StatefulPart):
         return None
 
     def is_coming(self, reader: Reader, maker: str) -> bool:
-        """Return whether what a reader needs next of a maker is on its way."""
+        """Return whether all that a reader needs next of a maker is stored or in flight."""
         needed = self.readers[reader].needed_count(self.taken[reader])
-        return self.made[maker] + self.coming[maker] >= needed
+        return self.made[maker] + self.in_flight[maker] >= needed
 
     def wait(self, reader: Reader) -> simpy.Event:
-        """Return the event that the next tile of any maker is on its way, or there."""
+        """Return the event of the next tile of any maker that is in flight, or stored."""
         self.waiting[reader] = self.clock.event()
         return self.waiting[reader]
 
@@ -132,9 +132,10 @@ class TileCounts(StatefulPart):
 def _periods(tiles: AwaitedTiles, before: tuple[int, int], made: int, taken: int) -> int:
     """Return how often a period that makes and takes so many tiles can repeat after the first.
 
-    ``before``: those made and taken as the first one begins. If the lead of the maker changes from
-    period to period, all that a period takes has to be there as it begins. Where a reader needs
-    tiles ahead, it is so in the middle of a round only: at its end they are all there.
+    ``before``: tiles made and taken as the first one begins. A period of whole rounds repeats
+    forever. Others repeat while each tile read needs one more tile made: at the end of a round a
+    window (``ahead``) needs no more. If makers and reader differ in pace, all tiles that a period
+    takes must be stored as it begins.
 
     >>> plain, window = AwaitedTiles("S", 100, 100), AwaitedTiles("S", 100, 100, ahead=2)
     >>> _periods(plain, (9, 0), 1, 3), _periods(plain, (0, 0), 2, 1), _periods(window, (2, 0), 2, 2)

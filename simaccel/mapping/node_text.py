@@ -1,4 +1,4 @@
-"""The lines of a mapping's text: nodes of a tree, keeps around groups, and places of groups."""
+"""The lines of a mapping's text, written and parsed: tree nodes, keeps around groups, places."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REST: Final = "rest"
 _PLAIN = re.compile(r"[\w.#*/-]+")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
-_SHAPES = {
+_FORMS = {
     "loop": "loop RANK SIZE, such as loop q 64",
     "spread": f"spread RANK SIZE {'|'.join((*FANS, *ACROSS))}, such as spread q 7 cols",
     "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew after it if each "
@@ -161,7 +161,7 @@ class LineReader:
         """Take a name, plain or in quotation marks.
 
         Raises:
-            LineError: the next word is none.
+            LineError: the next word is no name.
         """
         word = self.word()
         if word.startswith('"') and len(word) > 1:
@@ -177,7 +177,7 @@ class LineReader:
         """Take an integer with a prefix, such as the ``x`` of ``x2``.
 
         Raises:
-            LineError: the next word is none.
+            LineError: the next word is no such integer.
         """
         word = self.word()
         digits = word.removeprefix(before)
@@ -196,16 +196,16 @@ class LineReader:
 
 
 def parse_node(text: str) -> tuple[Node, ...]:
-    """Return the nodes of a line: one, or several keeps. A fork or part has no branches yet.
+    """Return the nodes of a line: one, or several keeps. A fork or part is without its branches.
 
     Raises:
         LineError: the line is no node.
     """
     words = LineReader(text, "")
     kind = words.word() if words.left else ""
-    if kind not in _SHAPES:
-        raise LineError(text, f"a node; {suggest(kind, _SHAPES)}")
-    words.allowed = _SHAPES[kind]
+    if kind not in _FORMS:
+        raise LineError(text, f"a node; {suggest(kind, _FORMS)}")
+    words.allowed = _FORMS[kind]
     if kind == "keep":
         return _keeps(words)
     node: Node
@@ -259,7 +259,7 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
     Raises:
         LineError: the line isn't of this form.
     """
-    words = LineReader(text, _SHAPES["keep"])
+    words = LineReader(text, _FORMS["keep"])
     words.need("keep")
     return _keeps(words)
 

@@ -26,7 +26,7 @@ class TileStream:
     ``maker`` and ``reader``: names of the groups. ``maker_ranks`` and ``reader_ranks``: the ranks
     of the outermost loops, outside in, by which each cuts the tensor into the same tiles. ``made``
     and ``read``: how many tiles the innermost of these loops has. ``ahead``: how many tiles after
-    tile i must be made before the reader's iteration i.
+    tile i must be made before the reader's iteration i (2 for a 3-row window over one-row tiles).
     """
 
     tensor: str
@@ -41,11 +41,11 @@ class TileStream:
 
 @dataclass(frozen=True)
 class TileCut:
-    """A loop that cuts a dimension of a tensor into tiles.
+    """A loop over ``rank`` that cuts a dimension of a tensor into tiles.
 
-    ``size``: of the loop's rank; ``tile``: its piece. ``dimensions``: indices of the dimension, or
-    of several that are merged into one rank. ``step``: coefficient of the rank in the dimension;
-    ``reach``: positions that a window's other ranks add.
+    ``size``: of the rank; ``tile``: of a piece of it. ``dimensions``: indices of the dimension, or
+    of several that are merged into one rank. ``step``: coefficient of the rank in the dimension (a
+    stride); ``reach``: positions that a window's other ranks add, 2 for three filter rows.
     """
 
     rank: str
@@ -65,8 +65,8 @@ class TileCut:
         """Whether its tiles partition the dimension, without overlaps or gaps."""
         return (self.step, self.reach) == (1, 0)
 
-    def advances_like(self, made: TileCut) -> bool:
-        """Return whether its tiles begin where those of a plain cut begin."""
+    def begins_with(self, made: TileCut) -> bool:
+        """Return whether each of its tiles begins where that of a plain cut begins."""
         return (self.dimensions, self.step * self.tile) == (made.dimensions, made.tile)
 
 
@@ -108,7 +108,7 @@ def matching_cuts(
     """Return the pairs of outermost loops by which maker and reader cut a tensor alike."""
     cuts: list[tuple[TileCut, TileCut]] = []
     for of_maker, of_reader in zip(made, read, strict=False):
-        if not of_maker.is_plain or not of_reader.advances_like(of_maker):
+        if not of_maker.is_plain or not of_reader.begins_with(of_maker):
             break
         cuts.append((of_maker, of_reader))
         if not of_reader.is_plain or of_maker.size != of_reader.size:

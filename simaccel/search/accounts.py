@@ -24,9 +24,9 @@ NOT_ALLOWED: Final = "not asked"
 ROOM: Final = "too large"
 BOUND: Final = "by bound"
 RULES: Final = (SAME, NOT_ALLOWED, ROOM, BOUND)
-"""Rules that prune a candidate without a run. It differs from another only in the order of loops
-of one iteration, violates the user's constraints, is too large for a memory, or its bound is no
-better than the best so far.
+"""Rules that prune a candidate without a run: it differs from another only in the order of loops of
+one iteration, violates the user's constraints, is too large for a memory, or has a lower bound that
+is no better than the best so far.
 """
 Curve = tuple[tuple[int, float], ...]
 """(candidates run so far, best objective) at each improvement."""
@@ -34,15 +34,15 @@ Curve = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAccount:
-    """The account of one search; a smaller objective is better.
+    """The account of one search. Objectives are in cycles, pJ, pJ cycles (EDP) or bytes.
 
     ``space``: number of candidates. ``pruned``: how many each rule excluded. ``ran``: how many ran
     on the machine, of which ``near`` are neighbours outside the space. ``value``: objective of the
     chosen candidate. ``runner_up``: that of the next best that ran. ``left``: lower bound of the
-    rest of the space (neighbours outside it may be better). ``complete``: the space has all sizes
-    that its scheduler allows. ``by_product``: products of a batch are mapped one at a time.
-    ``floor``: lower bound of any mapping. ``left`` and ``floor`` are 0 if unknown. ``ended``: why
-    the search ended.
+    candidates that did not run (neighbours outside the space may be better). ``floor``: lower bound
+    of any mapping of the operators. Both are 0 if unknown. ``complete``: the space has all tile
+    sizes that its scheduler allows, not a grid of them. ``by_product``: trees compute the products
+    of a batched einsum one at a time. ``ended``: why the search ended.
     """
 
     name: str
@@ -69,7 +69,7 @@ class SearchAccount:
 
     @property
     def gap(self) -> float | None:
-        """Optimality gap: highest ratio of the chosen to the best of the space, less 1."""
+        """Optimality gap: an upper bound of the chosen over the best of the space, less 1."""
         return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
 
     @property
@@ -123,7 +123,7 @@ def excess_text(ratio: float, places: int) -> str:
 
 @dataclass(frozen=True)
 class ObjectiveLosses:
-    """Losses against the best mapping by choosing a near-tie that is better in other figures."""
+    """Losses of each figure against the best mapping, by a near-tie that is better in others."""
 
     cycles: float = 0.0
     dram_bytes: float = 0.0
@@ -183,7 +183,7 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
 
 
 def has_single_products(family: Family) -> bool:
-    """Return whether trees of a single einsum process one product of its batch at a time."""
+    """Return whether trees of a single batched einsum compute one product of it at a time."""
     einsums = [op for op in family.space.operators if isinstance(op.operator, Einsum)]
     if len(einsums) != 1:
         return False

@@ -1,4 +1,8 @@
-"""The share of a workload on one of several chips, by given degrees or by the fastest split."""
+"""The share of a workload on one of several chips.
+
+A *split* cuts the ranks of all operators over the chips. It follows from the user's degrees of
+parallelism (tensor, data, expert, sequence), or is the fastest of the legal ones.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
 
 UNSEARCHED: Final = "naive"
-"""The family of dataflows that chooses no tile sizes."""
+"""The family of dataflows with fixed tile sizes, which need no search: naive, naive-...."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +60,16 @@ class ChipShare:
     accelerator: Accelerator
     options: Options
     once: KeptOnce
-    """Weights that lie once on all chips."""
+    """Weights, by operator, that are sharded over all chips, not replicated."""
 
 
 def chip_share(
     workload: Workload, accelerator: Accelerator, options: Options, dataflow: str = ""
 ) -> ChipShare | None:
-    """Return the share for which a mapping is searched; None on a single chip.
+    """Return the share of one chip, for which a mapping is searched; None on a single chip.
 
-    The fastest split is that of the ``dataflow``, as far as its cycles are known without a search.
+    Without degrees it is that of the fastest split for ``dataflow``: by runs where it needs no
+    search (or the chip's compiler is known), else by estimated cycles.
 
     Raises:
         InputError: degrees don't fit the chips, or don't divide the workload.
@@ -98,7 +103,7 @@ def chip_share(
 
 
 def with_split(workload: Workload, accelerator: Accelerator, options: Options) -> Workload:
-    """Return a workload that says how its chips share it, unless ``options`` do."""
+    """Return a workload with the name of its fastest split, unless ``options`` have degrees."""
     if accelerator.pod.count == 1 or {*options.degrees} != {None} or options.sequence_parallel:
         return workload
     return replace(workload, split=_split_of(workload, accelerator, DEPLOYED).name)
@@ -120,16 +125,16 @@ def settle_loads(
     loads: Iterable[tuple[Workload, Fraction]],
     dataflow: str,
 ) -> Options:
-    """Return options with the degrees that are fastest over workloads, each so many times.
+    """Return options with the degrees that are fastest over all ``loads``; given ones stay.
 
-    Degrees that are given stay (`settle_degrees`).
+    ``loads``: workloads, and how many times each runs.
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
     return settle_degrees(options, accelerator, works, _run_of(accelerator, dataflow))
 
 
 def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
-    """Return a dataflow without a search: that one, else the compiler's; empty if there is none."""
+    """Return a dataflow that needs no search: the given one, else the compiler's; "" if none."""
     if dataflow.partition("-")[0] == UNSEARCHED:
         return dataflow
     return DEPLOYED if chip.compiler.described else ""
@@ -137,7 +142,7 @@ def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
 
 @lru_cache(8)
 def _run_of(accelerator: Accelerator, dataflow: str) -> RunSplit | None:
-    """Return what runs splits for a dataflow; None where mappings need a search."""
+    """Return the function that measures splits by runs; None where mappings need a search."""
     unsearched = _plain_dataflow(dataflow, accelerator)
     return partial(_split_cycles, unsearched) if unsearched else None
 
@@ -147,7 +152,7 @@ def _split_cycles(
 ) -> float:
     """Return the cycles of a split by a dataflow that needs no search; infinite if not ``below``.
 
-    By `deployed` as the chip's compiler sees a workload that is split so.
+    For `deployed` the compiler sees the workload that this split leaves on a chip.
     """
     split_of = partial(split_by_name, split.name, accelerator=accelerator)
     chip = accelerator.with_sections(chips=ONE_CHIP)
@@ -160,23 +165,23 @@ def _split_cycles(
         pod = pod_of(split.workload, whole_mapping(split.workload, *cuts), accelerator)
         machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
         cycles = machine.cycles_below(below)
-    except SimaccelError:  # the run of the split says why
+    except SimaccelError:  # a run of the split reports it
         return math.inf
     return math.inf if cycles is None else cycles
 
 
 def _chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
-    """Return the work of a workload's splits by a dataflow, as far as it is known unsearched."""
+    """Return the estimate of a workload's splits, with the `slowdowns` of a dataflow."""
     slowdowns = _slowdowns(workload, accelerator.with_sections(chips=ONE_CHIP), dataflow)
     return ChipWork(workload, accelerator, slowdowns)
 
 
 @lru_cache(8)
 def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str, Fraction]:
-    """Return how many times as long as estimated operators take by a dataflow without a search.
+    """Return the factor of each operator's cycles over `ChipWork`'s estimate, by a dataflow.
 
-    By their bounds on one chip: of a chip whose compiler is known as that deploys them, whatever
-    the dataflow. Empty for others that search, and for what one chip can't do.
+    The cycles are the closed form's on one chip, by a mapping that needs no search
+    (`_plain_dataflow`). Empty where there is none, or where one chip can't run the workload.
     """
     slowdowns, unsearched = dict[str, Fraction](), _plain_dataflow(dataflow, chip)
     if not unsearched:
@@ -201,10 +206,10 @@ def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str
 def spread_experts(
     workload: Workload, accelerator: Accelerator, options: Options | None = None
 ) -> Workload:
-    """Return a workload with tokens in groups by experts, if chips with part of these are faster.
+    """Return a workload with its tokens in groups by expert, if dividing experts over chips pays.
 
-    It is unchanged if degrees of parallelism, or the tokens of each expert, are given; but tokens
-    in groups are told how many chips share experts.
+    It is unchanged if degrees of parallelism, or the tokens of each expert, are given; except that
+    with a degree of ``expert_parallel`` its groups are made for that many chips.
     """
     requested, spread = options or Options(), workload.parameters.get("experts")
     if requested.expert_parallel:
@@ -217,7 +222,7 @@ def spread_experts(
 
 @lru_cache(8)
 def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
-    """Return the same, cached; the key includes parameters, by which workloads don't differ."""
+    """Return the same, cached by parameters too: equality of workloads ignores them."""
     others = [*grouped_experts(workload, accelerator.pod.count)]
     return fastest_split(workload, accelerator, *others).workload if others else workload
 
@@ -225,8 +230,7 @@ def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: s
 def _group_for_ways(workload: Workload, ways: int) -> Workload:
     """Return a workload whose tokens in groups go to experts on ``ways`` chips.
 
-    Few tokens use as many experts on each; experts are padded if ``ways`` doesn't divide them, or
-    there are fewer.
+    Each of these chips has equally many experts in use; they are padded to a multiple of ``ways``.
     """
     spread, experts = workload.parameters.get("experts", ""), expert_count(workload)
     parts, divides = parts_of(spread), experts % ways == 0
@@ -237,15 +241,15 @@ def _group_for_ways(workload: Workload, ways: int) -> Workload:
 
 
 def _is_plain(workload: Workload) -> bool:
-    """Return whether it is what its parameters say: no part of it, and in no compiler's form."""
+    """Return whether it is the whole workload of its parameters, and no compiler has changed it."""
     return parse_workload(workload.parameters).fingerprint == workload.fingerprint
 
 
 def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
     """Yield a workload with its tokens in groups for each number of chips that can share experts.
 
-    Nothing for a part of a model, or a workload in a compiler's form, or where it is said how many
-    tokens each expert has. Where chips that share experts don't divide them, these are padded.
+    None for a part of a model, a workload that a compiler has changed, or one with given tokens per
+    expert. Experts are padded where the number of chips doesn't divide them.
     """
     parameters, experts = workload.parameters, expert_count(workload)
     if parameters.get("experts") not in (EXPECTED, GROUPED) or not experts:

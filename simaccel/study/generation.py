@@ -1,9 +1,10 @@
 """A generation: a prefill makes the first token, and decode steps make the others.
 
 A step's cache is one token longer than that of the step before. Steps of some lengths run on the
-machine, the first and the last among them; between two of them cycles, energy and bytes are taken
-to grow evenly (the trapezoidal rule). Bytes of weights and caches do so exactly where the mapping
-stays the same; cycles do but for tiles that get a remainder. ``spread`` says how far off that is.
+machine, the first and the last among them; between two of them cycles, energy and bytes are
+interpolated linearly (the trapezoidal rule). For bytes of weights and caches this is exact where
+the mapping stays the same; for cycles also, but for remainders of tiles. ``spread`` estimates the
+error.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import size_faults
 
 LENGTHS = 5
-"""Steps that are simulated where nothing is asked."""
+"""Default of the most decode steps that are simulated."""
 MOST_TOKENS = 2**20
 Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFigures:
-    """The cost of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline.
+    """The cost of a phase; ``roofline_cycles``: lower bound of its cycles by a roofline.
 
-    Of several chips: bytes and MACs of one of them, energy of all. Of a pipeline: the mean of all
-    chips; ``bubble_cycles`` is the mean time in which a stage has no micro-batch.
+    On several chips: bytes (by class of tensor) and MACs of one of them, energy of all. In a
+    pipeline: means over all chips; ``bubble_cycles``: mean cycles of a stage without micro-batch.
     """
 
     cycles: int
@@ -90,10 +91,10 @@ class DecodeStep:
 class Generation:
     """``tokens`` tokens of each of ``batch`` sequences after a prompt.
 
-    ``workload``: the prefill of the whole model. ``plan``: of a pipeline, that of its prefill;
-    ``options`` have the degrees of all phases.
-    ``spread``: how much the cycles of all steps change, as a part of them, when every other
-    simulated length is left out; None where there is none to leave out, 0 where all were
+    ``workload``: the prefill of the whole model. ``prefill``, ``decode``: figures of the prefill,
+    and of all steps together. ``plan``: the stages of a pipeline. ``options``: with the degrees of
+    parallelism of all phases. ``spread``: relative change of the cycles of all steps when every
+    other simulated length is left out; None where there is none to leave out, 0 where all were
     simulated.
     """
 
@@ -158,9 +159,10 @@ def generate(  # noqa: PLR0913 - options of a generation
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
-    ``dataflow``: None for `default_dataflow`. ``stages``: of a pipeline (``run_pipeline``), which
-    is full in decode steps. ``lengths``: the most decode steps that are simulated. ``sizes``: of
-    the workload, as of ``build``.
+    ``tokens``: how many each sequence generates after ``prompt`` tokens. ``dataflow``: None for
+    `default_dataflow`. ``stages``: of a pipeline (``run_pipeline``), which is full in decode steps.
+    ``lengths``: the most decode steps that are simulated. ``sizes``: of the workload, as of
+    ``build``.
 
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
@@ -244,10 +246,11 @@ def planned_phases(
 def settle_phases(
     point: Point, steps: Sequence[Workload], tokens: int
 ) -> tuple[Point, PipelinePlan | None]:
-    """Return the point of a prefill with degrees that are fastest over all phases, and its plan.
+    """Return the point with the fastest degrees of parallelism over all phases, and its plan.
 
-    Of ``steps`` the first and the last count for half of all each. Caches lie as the prefill leaves
-    them. There is a plan of stages alone.
+    ``point``: of the prefill. The plan is that of its pipeline, None without stages. The first and
+    the last of ``steps`` stand for half of the decode steps each. All phases have the same degrees,
+    as decode steps read the caches where the prefill has left them.
     """
     ends = [*steps[:1], *steps[1:][-1:]]
     loads = (*point.loads, *(WeightedWorkload(step, (tokens - 1) / len(ends)) for step in ends))
@@ -275,7 +278,7 @@ def chosen_lengths(first: int, count: int, most: int) -> list[int]:
 
 
 def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
-    """Return the sum over all whole numbers from the first to the last place, evenly between.
+    """Return the sum of linearly interpolated values at all integers from first to last place.
 
     >>> sum_between([1, 3, 4], [Fraction(1), Fraction(5), Fraction(6)])
     Fraction(15, 1)
@@ -289,17 +292,14 @@ def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
 
 
 def _sum_steps(steps: Sequence[DecodeStep], count: int) -> PhaseFigures:
-    """Return the figures of all ``count`` steps; of a single one that was run, that many times."""
+    """Return the figures of all ``count`` steps; a single simulated one stands for each of them."""
     figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
     def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
+        values = [Fraction(take(each)) for each in figures]
         if len(steps) == 1:
-            return count * Fraction(take(figures[0]))
-        return (
-            sum_between(places, [Fraction(take(each)) for each in figures])
-            if steps
-            else Fraction(0)
-        )
+            return count * values[0]
+        return sum_between(places, values) if steps else Fraction(0)
 
     is_known = not any(math.isnan(each.energy_pj) for each in figures)
 
@@ -317,6 +317,7 @@ def _sum_steps(steps: Sequence[DecodeStep], count: int) -> PhaseFigures:
 
 
 def _spread_of_steps(steps: Sequence[DecodeStep], count: int) -> float | None:
+    """Return the relative change of the sum of cycles with every other length (`Generation`)."""
     places = [step.kv_len for step in steps]
     if len(places) == count:
         return 0.0

@@ -1,4 +1,4 @@
-"""A workload with the number formats and the shared buffer of the accelerator that it runs on."""
+"""A workload made ready for its accelerator: number formats, shared buffer, compiler's kernels."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def gather_placed(
     Raises:
         InputError: the faults of all inputs together.
     """
-    read, there, *rest = gather(workload, accelerator, *others)
-    return [read if there is None else place_on(read, there), there, *rest]
+    read, chip, *rest = gather(workload, accelerator, *others)
+    return [read if chip is None else place_on(read, chip), chip, *rest]
 
 
 def place_on(
@@ -44,9 +44,9 @@ def place_on(
     """Return a workload with the accelerator's number formats in tensors without one.
 
     Tensors between operators are placed in the buffer that the cores share, if there is one and
-    they fit. For the dataflow ``deployed`` it is as the accelerator's compiler sees it, whose chips
-    share it as ``options`` say. Without formats and shared buffer (or with types from a file) the
-    workload is unchanged.
+    they fit. For the dataflow ``deployed`` operators are fused and changed as by the accelerator's
+    compiler; ``options`` have the degrees of parallelism of its chips. An accelerator without
+    formats and shared buffer leaves other workloads unchanged.
     """
     workload = with_native(workload, accelerator.precision.by_class)
     return compile_for(share_buffer(workload, accelerator), accelerator, dataflow, options)
@@ -58,9 +58,10 @@ def compile_for(
     dataflow: str | Mapping,
     options: Options | None = None,
 ) -> Workload:
-    """Return a workload as the dataflow, or that of a mapping, has it; ``options``: its split.
+    """Return the workload that a dataflow or a mapping is for: compiled if that is ``deployed``.
 
-    On several chips its experts may be spread so that chips have some each (`spread_experts`).
+    ``options``: degrees of parallelism. On several chips experts may be divided over them
+    (`spread_experts`); with a mapping, the form is chosen that has its fingerprint.
     """
     if accelerator.pod.count == 1 or not dataflow:
         return _compile(workload, accelerator, dataflow, options)
@@ -73,17 +74,16 @@ def compile_for(
         workload = spread_experts(workload, accelerator, options)
         return _compile(workload, accelerator, dataflow, options)
     plain = _compile(workload, accelerator, dataflow, options)
-    ways = grouped_experts(workload, accelerator.pod.count)
-    others = (_compile(way, accelerator, dataflow, options) for way in ways)
+    forms = grouped_experts(workload, accelerator.pod.count)
+    others = (_compile(form, accelerator, dataflow, options) for form in forms)
     wanted = dataflow.workload.fingerprint
-    compiled = chain([plain], others)
-    return next((way for way in compiled if way.fingerprint == wanted), plain)
+    return next((form for form in chain([plain], others) if form.fingerprint == wanted), plain)
 
 
 def _compile(
     workload: Workload, accelerator: Accelerator, dataflow: str | Mapping, options: Options | None
 ) -> Workload:
-    """Return a workload as the accelerator's compiler sees it, if its kernels are asked for."""
+    """Return a workload as the accelerator's compiler makes it for ``deployed``, else as it is."""
     name = dataflow if isinstance(dataflow, str) else dataflow.dataflow
     if name != DEPLOYED:
         return workload
@@ -101,7 +101,7 @@ def _compile(
 def _pod_of(
     workload: Workload, accelerator: Accelerator, dataflow: str | Mapping, options: Options | None
 ) -> Pod | None:
-    """Return what each chip does; None of what isn't legal, which is refused later."""
+    """Return what each chip does; None for an illegal split, which is refused later."""
     from simaccel.mapping.chips.sharding import pod_of  # noqa: PLC0415 - errors load little
     from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
     from simaccel.study.chip_share import chip_share  # noqa: PLC0415 - errors load little

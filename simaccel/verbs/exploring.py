@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
 from simaccel.hardware.presets import Settings as FieldSettings
 from simaccel.report import exploration
 from simaccel.report.tables import Table
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.study.explore import ExplorationObjective
-from simaccel.study.explore import ExploredDesigns as Points
-from simaccel.study.explore import explore as explored
+from simaccel.study.explore import ExplorationObjective, ExploredDesigns
+from simaccel.study.explore import explore as explore_designs
 from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import OBJECTIVES, searched_objective
 from simaccel.study.manifest import open_store, store_in
@@ -44,9 +43,6 @@ from simaccel.verbs.inputs import (
 )
 from simaccel.verbs.showing import Plot, Rows, ShownResult
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]
 """Values by axis, named as for ``simaccel explore --axis``: buffer, dram-bandwidth, array and so
@@ -61,7 +57,7 @@ class Exploration(ShownResult):
     """All designs of a space in order, with their figures."""
 
     space: DesignSpace
-    points: Points
+    points: ExploredDesigns
 
     @property
     def title(self) -> str:
@@ -114,15 +110,16 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     store: str | Path | None = None,
     jobs: int = 1,
 ) -> Exploration:
-    """Explore the product of accelerators, dataflows and ``axes``, or a ``sample`` of it.
+    """Explore the product of accelerators, dataflows and ``axes``, or ``sample`` designs of it.
 
-    Each design is mapped, and runs on the machine. ``workloads`` may have weights: ``{"bert": 3,
-    "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``objective``: the figure to
-    minimise, also by the searches of mappings that can. ``settings``: values for fields of all
+    Each design is mapped, and runs on the machine, at most ``jobs`` at a time. ``workloads`` may
+    have weights: ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``.
+    ``objective``: the figure to minimise, also in searches for mappings where these know it.
+    ``drawn``, ``seed``: how a sample is drawn (`draw`). ``settings``: values for fields of all
     accelerators. ``store``: a folder that keeps the results, so that nothing runs twice.
 
     Raises:
-        InputError: all that can't be read. A design that can't be is a point that says why.
+        InputError: the faults of all arguments. An impossible design is a row with the reason.
     """
     loads, hardware = _loads(workloads), _as_sources(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)
@@ -135,9 +132,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     )[1:]
     limits, read = read[: len(where)], read[len(where) :]
     loaded, read = read[: len(hardware)], read[len(hardware) :]
-    made, dimensions = read[: len(loads)], read[len(loads) :]
+    weighted, dimensions = read[: len(loads)], read[len(loads) :]
     options = as_options(options, searched_objective(objective))
-    space = DesignSpace(tuple(loaded), tuple(made), tuple(dimensions), names, options)
+    space = DesignSpace(tuple(loaded), tuple(weighted), tuple(dimensions), names, options)
     space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)
@@ -146,7 +143,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     open_store(kept, "simaccel.explore(...)", seed)
     plan = ExplorationObjective(tuple(limits), objective)
     with open_workers(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
-        points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)
+        points = explore_designs(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
 
 
@@ -186,13 +183,15 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)
 
 
-def _dimension(name: str, points: Any) -> Settings:  # noqa: ANN401 - as `explore` takes
-    """Read an axis as the command does."""
+def _dimension(name: str, axis_values: Any) -> Settings:  # noqa: ANN401 - as `explore` takes
+    """Return the settings of an axis, one per value, read as the command reads them."""
     parameter = _parameter(name)
-    listed = isinstance(points, Iterable) and not isinstance(points, str | Mapping)
-    values = tuple(points) if listed else ()
+    listed = isinstance(axis_values, Iterable) and not isinstance(axis_values, str | Mapping)
+    values = tuple(axis_values) if listed else ()
     if not values or len({str(value) for value in values}) < len(values):
-        raise InputError([Fault("explore", f"axes.{name}", points, "a list of different values")])
+        raise InputError(
+            [Fault("explore", f"axes.{name}", axis_values, "a list of different values")]
+        )
     settings, faults = [], []
     for value in values:
         text = str(value).lower() if isinstance(value, bool) else str(value)

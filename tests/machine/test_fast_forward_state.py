@@ -52,7 +52,7 @@ REPEATS = {
     *("OperatorBarrier.depending", "OperatorBarrier.following", "OperatorBarrier.all_arrived"),
     *("OperatorBarrier.held", "OperatorBarrier.gated", "Occupancy.ended", "Occupancy.following"),
     *("Occupancy.n_bytes", "Engine.stage", "Engine.skipped_exchange", "Multicast.waiting"),
-    *("TileCounts.waiting", "TileCounts.coming", "Occupancy.operator", "Array.came"),
+    *("TileCounts.waiting", "TileCounts.in_flight", "Occupancy.operator", "Array.came"),
     "Array.since",
     *("Array.free_at", "Array.left_at", "Array.drained_at", "DmaOutEngine.written_at"),
     *("LinkEngine.lag_cycles", "Channel.waiting", "Channel.arbiter"),

@@ -102,7 +102,7 @@ class EnergySpec(Spec):
         given = {**self._on_chip(None), DRAM: self.dram_pj_per_byte}
         dram = given[DRAM] if part is None else part
         unknown = tuple(name for name, price in {**given, DRAM: dram}.items() if price is None)
-        is_free = not (part or any(given.values()))  # all of it for nothing: nobody gave a price
+        is_free = not (part or any(given.values()))  # all prices are 0: none was given
         return unknown or (tuple(given) if is_free else ())
 
     def _on_chip(self, capacity_bytes: int | None) -> dict[str, float | None]:
@@ -120,7 +120,7 @@ class EnergySpec(Spec):
 
 
 def place_of(level: str) -> str:
-    """Return the place of a level and direction.
+    """Return the memory of a counted level: its name without direction and tensor.
 
     >>> place_of("dram_read"), place_of("pe.input_write"), place_of("buffer")
     ('dram', 'pe', 'buffer')
@@ -139,4 +139,4 @@ class EnergyPrices:
     dram_pj_per_byte: float
     leakage_pj_per_cycle: float = 0.0
     shared_pj_per_byte: float | None = None
-    """None: that of a core's buffer."""
+    """Of the buffer that cores share; None: the price of a core's buffer."""

@@ -63,7 +63,7 @@ class Attention:
         graph, ranks, compared = self.graph, target.ranks, name in {"Q", "K"}
         steps = ["einsum", *(["bias"] if "qkv" in self.graph.model.biased else [])]
         steps += ["norm"] if compared and self.graph.model.head_norms else []
-        steps += ["rotary"] if compared and self.graph.model.turns else []
+        steps += ["rotary"] if compared and self.graph.model.is_rotary else []
         for at, step in enumerate(steps):
             out = target
             if at + 1 < len(steps):

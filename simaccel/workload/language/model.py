@@ -1,4 +1,4 @@
-"""Transformers: sizes, norms, positions, heads, feed-forward layers, experts."""
+"""Transformers as data: sizes and structure, parameter counts, repeated layers, size checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ NormKind = Literal["rms_norm", "layer_norm"]
 BIASED: Final = ("qkv", "o", "ff", "router", "logits")
 """Layers that can have a bias."""
 LayerKind = tuple[int | None, bool]
-"""Window of a layer (tokens), and whether it is dense: without experts, where others have them."""
+"""Window of a layer (tokens; None: unlimited), and whether it is a layer without experts in a model
+with experts.
+"""
 _Value = TypeVar("_Value")
 
 
@@ -31,13 +33,15 @@ class Transformer:
     the most keys that a token sees (None: all before it); a shorter list repeats over the layers.
     ``positions`` > 0: length of a learned table of positions, else Q and K are rotated; ``rotary``
     overrides this. ``relative``: buckets of a table of relative position biases, which count as
-    parameters only, one for all layers or (``relative_each``) one per layer. ``attention_cap`` and
-    ``logits_cap``: soft caps. ``head_norms``: a norm of each head of Q and K, with one gain for all
-    queries and one for all keys.
+    parameters only, one for all layers or (``relative_each``) one per layer. ``score_scale``:
+    factor of the scores (None: 1/sqrt(``head_size``)). ``attention_cap`` and ``logits_cap``: soft
+    caps. ``head_norms``: a norm of each head of Q and K, one gain for all queries, one for keys.
 
-    Layers: ``biased``: those with a bias (``qkv``, ``o``, ``ff``, ``router``, ``logits``);
-    ``norm_bias``: layer norms have one. ``shared_norm``: one norm for attention and feed-forward
-    layer, which run in parallel. ``tied``: the logits use the embedding's weights.
+    Layers: ``ff_size``: inner size of the feed-forward layer, or of each expert; ``gated``: it has
+    two projections up, one of them activated (SwiGLU). ``biased``: layers with a bias
+    (``norm_bias``: layer norms). ``post_norms``: norms also after attention and feed-forward layer.
+    ``shared_norm``: one norm for both, which run in parallel. ``tied``: the logits use the
+    embedding's weights. ``scaled_embedding``: the embedding is multiplied by sqrt(``hidden``).
 
     Experts: with ``experts`` > 0 each token goes to ``chosen`` of them. ``shared_ff`` > 0: inner
     size of an expert for all tokens, with ``shared_gate`` weighted by a gate per token. ``dense``:
@@ -102,12 +106,12 @@ class Transformer:
 
     @property
     def layer_run(self) -> LayerRun:
-        """The layers that are repeated."""
+        """The run of layers that repeats; one repetition is built for all."""
         return layer_run(self.layer_kinds, self.layers)
 
     @property
     def layer_kinds(self) -> tuple[LayerKind, ...]:
-        """The kind of each layer of a run that repeats."""
+        """The kind of each layer until ``windows`` and ``dense`` repeat together."""
         length = min(self.layers, math.lcm(len(self.windows), len(self.dense)))
         windows = values_of_layers(self.windows, length)
         return tuple(zip(windows, values_of_layers(self.dense, length), strict=True))
@@ -118,18 +122,18 @@ class Transformer:
         return sum(values_of_layers(self.dense, self.layers))
 
     @property
-    def turns(self) -> bool:
+    def is_rotary(self) -> bool:
         """Whether Q and K are rotated by their positions (rotary embedding)."""
         return not self.positions if self.rotary is None else self.rotary
 
     def document(self) -> dict[str, Any]:
         """Return the fields in the form of a workload file, without those of default value."""
         found: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name in ("aliases", "source") or value == one.default:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("aliases", "source") or value == field.default:
                 continue
-            key = _NAMES_IN_FILES.get(one.name, one.name)
+            key = _NAMES_IN_FILES.get(field.name, field.name)
             found[key] = list(value) if isinstance(value, tuple) else value
         return found
 
@@ -233,7 +237,7 @@ class LayerRun:
     times: int
 
     def layers_to_build(self, layers: int) -> tuple[list[int], list[int], list[int]]:
-        """Return the numbers of the layers before, of one repetition, and of those after.
+        """Return the layers to build: those before, those of one repetition, and those after.
 
         >>> LayerRun(1, 2, 3).layers_to_build(8)
         ([0], [1, 2], [7])
@@ -248,9 +252,10 @@ _MOST_SEARCHED = 128
 
 
 def layer_run(kinds: Sequence[object], layers: int) -> LayerRun:
-    """Return the run whose repetition leaves the fewest layers to build; of equal ones the first.
+    """Return the run of layers with which the fewest are built, as it is built once for all times.
 
-    Examples: Gemma 3 1B with 26 layers, of which every sixth has no window; its last 13 layers.
+    ``kinds``: kinds of the first layers, which repeat; ``layers``: their number. Examples: Gemma 3
+    1B, every sixth of whose 26 layers has no window; its last 13 layers.
 
     >>> layer_run((512, 512, 512, 512, 512, None), 26)
     LayerRun(first=0, length=6, times=4)
@@ -303,14 +308,14 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     names = ("hidden", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
     faults = size_faults(model.name, {name: getattr(model, name) for name in names})
     optional = {"decoder_layers": model.decoder_layers, "expert_count": model.experts}
-    made = {"layers": model.layers, **{name: size for name, size in optional.items() if size}}
-    faults += size_faults(model.name, made, MAX_OPERATORS)
+    counts = {"layers": model.layers, **{name: size for name, size in optional.items() if size}}
+    faults += size_faults(model.name, counts, MAX_OPERATORS)
     if faults:
         return faults
     if model.heads % model.kv_heads:
         allowed = f"a divisor of heads, {model.heads}"
         faults.append(Fault(model.name, "kv_heads", model.kv_heads, allowed))
-    if model.turns and model.head_size % 2:
+    if model.is_rotary and model.head_size % 2:
         allowed = "an even number, as Q and K are turned in pairs"
         faults.append(Fault(model.name, "head_size", model.head_size, allowed))
     if not 1 <= len(model.windows) <= model.layers:
