@@ -1,4 +1,9 @@
-"""The bound of groups that overlap: the longest path through them."""
+"""Lower bound of the cycles of groups that overlap: the longest path through them.
+
+A group begins while the one before drains, on each core and unit after that one's commands there;
+work on a tensor waits for the group that makes it. Cycles are counted by term (fill, array, SFU,
+drain, ...), so that the path says what the bound consists of.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +69,7 @@ class PlacedGroup:
 
 
 def total_of(terms: Counter[str] | None) -> float:
-    """Return the sum of terms; -1 for None, which is earlier than any time."""
+    """Return the sum of terms in cycles; -1 for None (no bound), to lose any `max`."""
     return -1.0 if terms is None else sum(terms.values())
 
 
@@ -97,7 +102,7 @@ class _PathEnds:
         again: bool = False,
         elsewhere: Sequence[tuple[Counter[str], str]] = (),
     ) -> None:
-        """Append a group; ``again``: its predecessor belongs to the previous run of the layer.
+        """Append a group; ``again``: its predecessor is of the layer's repetition before.
 
         ``elsewhere``: ends of groups on other cores, each with a tensor that it makes for this one.
         An exchange reads the tensor of its predecessor, or of that one's exchange; beside the cores
@@ -110,17 +115,19 @@ class _PathEnds:
             self.units[LINK] = _add_to_end(start, Counter({LINK: group.cycles}))
             self.last, self.before = _latest(self.last, end), self.last
             return
-        stay, unit, turns = _stay(group), _unit(group), _turns(group)
+        execution, unit, alternation = _execution(group), _unit(group), _alternation(group)
         known = self.units.get(unit)
-        end = _latest(_add_to_end(known, stay - turns.front), _add_to_end(self.before, stay))
-        of_unit = [known, _add_to_end(known, stay - turns.all)]
-        of_unit.append(_add_to_end(self.before, stay - turns.rear))
+        end = _latest(
+            _add_to_end(known, execution - alternation.front), _add_to_end(self.before, execution)
+        )
+        of_unit = [known, _add_to_end(known, execution - alternation.all)]
+        of_unit.append(_add_to_end(self.before, execution - alternation.rear))
         if previous is not None:
-            late = _late_work(group, _late_tensors(group, previous, again=again), stay)
+            late = _late_work(group, _late_tensors(group, previous, again=again), execution)
             end = _latest(end, _add_to_end(self.last, late.whole))
             of_unit.append(_add_to_end(self.last, late.of_unit))
         for other_end, tensor in elsewhere:
-            late = _late_work(group, {tensor}, stay)
+            late = _late_work(group, {tensor}, execution)
             end = _latest(end, _add_to_end(other_end, late.whole))
             of_unit.append(_add_to_end(other_end, late.of_unit))
         self.units[unit] = _latest(*of_unit)
@@ -134,8 +141,8 @@ def _unit(group: PlacedGroup) -> str:
 
 
 @dataclass(frozen=True)
-class _Turns:
-    """Cycles of vector operators that take turns with the array in a group, by term.
+class _Alternation:
+    """Cycles of vector operators that alternate with the array in a group, by term.
 
     ``front``: of those that may precede its first command; ``rear``: that may follow its last one.
     """
@@ -145,20 +152,20 @@ class _Turns:
     rear: Counter[str]
 
 
-def _turns(group: PlacedGroup) -> _Turns:
-    """Return the turns of a group's only array operator with its vector operators."""
+def _alternation(group: PlacedGroup) -> _Alternation:
+    """Return how a group's only array operator alternates with its vector operators."""
     zero: Counter[str] = Counter()
     units = [path.leaf.unit for path in group.totals.units.family.paths]
     if _unit(group) == SFU or units.count(ARRAY) != 1:
-        return _Turns(zero, zero, zero)
+        return _Alternation(zero, zero, zero)
     some = Counter({SFU: int(group.totals.path[SFU])})
     is_first, is_last = units[0] == ARRAY, units[-1] == ARRAY
-    return _Turns(some, zero if is_first else some, zero if is_last else some)
+    return _Alternation(some, zero if is_first else some, zero if is_last else some)
 
 
 @dataclass
-class _Way:
-    """The path of a core through the groups of which it is the first core (``own``)."""
+class _CorePath:
+    """The path of a core through the groups whose first core it is (``own``)."""
 
     own: Sequence[PlacedGroup | LinkWork]
     ends: _PathEnds = field(init=False)
@@ -188,20 +195,20 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     Each core has a path of its own, which waits for tensors from groups on other cores. A group
     ends when all of its cores have ended it.
     """
-    ways = {
-        core: _Way([part for part in placed if first_core(part) == core])
+    core_paths = {
+        core: _CorePath([part for part in placed if first_core(part) == core])
         for core in sorted(set(map(first_core, placed)))
     }
     made: dict[str, _Made] = {}
     for times, run in groupby(placed, lambda part: part.times):
         layer = list(run)
         for group in layer:
-            _step(ways, group, made)
-        for core, way in ways.items() if times > 1 else ():
+            _step(core_paths, group, made)
+        for core, path in core_paths.items() if times > 1 else ():
             own = [group for group in layer if first_core(group) == core]
             if own:
-                _repeat(way.ends, own, times - 1)
-    return _latest(*(way.ends.last for way in ways.values())) or Counter()
+                _repeat(path.ends, own, times - 1)
+    return _latest(*(path.ends.last for path in core_paths.values())) or Counter()
 
 
 @dataclass(frozen=True)
@@ -216,13 +223,15 @@ class _Made:
     alone: bool
 
 
-def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[str, _Made]) -> None:
+def _step(
+    core_paths: Mapping[int, _CorePath], group: PlacedGroup | LinkWork, made: dict[str, _Made]
+) -> None:
     """Append a group to the path of its first core, and its end to those of its other cores.
 
     A reader that takes a tensor tile by tile ends no earlier than the maker's last tile.
     """
     core, place = first_core(group), group.place
-    own = ways[core]
+    own = core_paths[core]
     known = {name: made[name] for name in sorted(group.read) if name in made}
     is_beside = isinstance(group, LinkWork) and group.is_beside
     apart = {name: other for name, other in known.items() if is_beside or other.core != core}
@@ -232,11 +241,11 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
     ]
     own.ends.add(group, own.previous, elsewhere=elsewhere)
     own.previous = group
-    others = [way for at, way in ways.items() if at != core and _is_on(at, place)]
-    end = _latest(own.ends.last, *streamed, *(way.ends.last for way in others))
+    others = [path for at, path in core_paths.items() if at != core and _is_on(at, place)]
+    end = _latest(own.ends.last, *streamed, *(path.ends.last for path in others))
     own.ends.last = end
-    for way in others:
-        way.ends.last, way.ends.before, way.previous = end, way.ends.last, group
+    for path in others:
+        path.ends.last, path.ends.before, path.previous = end, path.ends.last, group
     if end is not None:
         made.update(dict.fromkeys(group.stored, _Made(core, end, len(group.stored) == 1)))
 
@@ -317,8 +326,7 @@ def _multiply_terms(terms: Counter[str] | None, times: int) -> Counter[str]:
 def _late_tensors(group: PlacedGroup, before: PlacedGroup | LinkWork, *, again: bool) -> set[str]:
     """Return the tensors that a group can load only after its predecessor has ended.
 
-    These are its outputs; ``again``: the predecessor is of the previous run of the layer, and so
-    all tensors but weights.
+    These are its outputs; between repetitions of a layer (``again``) all tensors but weights.
     """
     if not again:
         return before.stored
@@ -337,7 +345,7 @@ class _LateWork:
     of_unit: Counter[str] | None = None
 
 
-def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateWork:
+def _late_work(group: PlacedGroup, late: set[str], execution: Counter[str]) -> _LateWork:
     """Return the cycles of the work on late tensors, or on tiles of keeps around groups."""
     made, late_names = set(late), set()
     for name in group.group.operators:
@@ -354,7 +362,7 @@ def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateW
     if first.operator in late_names:
         fill = Counter({"fill": int(group.totals.fill(late))})
     if late_names.issuperset(group.group.operators):
-        return _LateWork(fill + stay, fill + stay - _turns(group).rear)
+        return _LateWork(fill + execution, fill + execution - _alternation(group).rear)
     work = {
         unit: Counter({unit: n}) + (fill if unit == first.unit else Counter())
         for unit, n in _work_by_unit(group, late_names).items()
@@ -369,7 +377,7 @@ def _is_around(group: PlacedGroup, tensors: Sequence[str]) -> bool:
     return any(one is not None for one in held)
 
 
-def _stay(group: PlacedGroup) -> Counter[str]:
+def _execution(group: PlacedGroup) -> Counter[str]:
     """Return the cycles from a group's first command to its last, by term.
 
     Tiles that are loaded early fill at most their slots, which no term counts.

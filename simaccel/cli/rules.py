@@ -14,10 +14,10 @@ from simaccel.errors import Fault, require_none
 
 
 class OptionRule(NamedTuple):
-    """A rule on options of some commands: they exclude other options, or require one of them.
+    """A rule on ``options`` of ``commands`` (all if empty); lists are separated by blanks.
 
-    ``beside``: the options that each of ``options`` excludes; with ``needs``, those of which it
-    requires at least one; ``NAME=VALUE``: only with this value. ``options`` of ``*``: all of the
+    Each of ``options`` is refused if one of ``beside`` is given (``NAME=VALUE``: with this value);
+    with ``needs``, if none is; with empty ``beside``, always. ``options`` of ``*``: all of the
     command except ``taken``. ``reason``: appended to the allowed values in the message.
     """
 
@@ -119,7 +119,7 @@ def _faults(rule: OptionRule, options: Mapping[str, object]) -> Iterator[Fault]:
 
 
 def _spell(name: str, options: Mapping[str, object]) -> str:
-    """Return how an option is given: nothing, if it is not, or has another value."""
+    """Return an option as given on the command line; "" if it isn't, or has another value."""
     option, _, wanted = name.partition("=")
     value = options.get(option)
     texts = [str(text) for text in (value if isinstance(value, tuple) else [value])]

@@ -55,10 +55,10 @@ class _YamlLoader(_Base):  # type: ignore[misc]
         merges = len(own) < len(node.value)
         super().flatten_mapping(node)
         if merges:
-            said = {str(key.value) for key, _ in own}
-            named = node.value[: len(node.value) - len(own)]
-            merged = {str(key.value): (key, value) for key, value in named}
-            node.value = [*(pair for name, pair in merged.items() if name not in said), *own]
+            own_keys = {str(key.value) for key, _ in own}
+            pairs = node.value[: len(node.value) - len(own)]
+            merged = {str(key.value): (key, value) for key, value in pairs}
+            node.value = [*(pair for name, pair in merged.items() if name not in own_keys), *own]
 
 
 def _tag_mapping(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
@@ -220,10 +220,10 @@ _KINDS: Final = {
 
 
 def refuse_others(document: Mapping[Any, Any], own: str, file: str, expected: str) -> None:
-    """Refuse a document of another kind, which lacks the field ``own``; name the option it is for.
+    """Refuse a document without the field ``own`` that has the field of another kind.
 
     Raises:
-        InputError: ``expected``, and what the document looks like instead.
+        InputError: ``expected``, the kind that it looks like, and the option for that.
     """
     for field, kind in _KINDS.items():
         if field in document and own not in document:

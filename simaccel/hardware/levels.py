@@ -91,7 +91,7 @@ class Hierarchy:
         return tuple(level for level in self.levels if isinstance(level, SpatialLevel))
 
     @cached_property
-    def inside(self) -> int:
+    def first_fanout(self) -> int:
         """The index of the outermost spatial level; the number of levels if there is none."""
         return min(self.spatial, default=len(self.levels))
 

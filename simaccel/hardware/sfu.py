@@ -1,4 +1,8 @@
-"""The special function unit: passes of vector operators over blocks of elements."""
+"""The special function unit (SFU): a vector unit that makes passes over blocks of elements.
+
+A pass processes ``lanes`` elements a cycle; functions such as exponentials may take a lane several
+operations. Softmaxes and norms also have passes over one element (statistic) per row.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from simaccel.hardware.spec import Spec
 
 
 class InPasses(Protocol):
-    """A piece of work: passes over all elements, and over one element of each row."""
+    """Work of a vector operator on a block: passes over all elements, and over one of each row."""
 
     @property
     def passes(self) -> int:
@@ -24,14 +28,14 @@ class InPasses(Protocol):
         """Passes over one element of each row."""
 
     def with_operations(self, operations: Mapping[str, int]) -> Self:
-        """Return the piece of work on a unit with these operations per function."""
+        """Return the same with the passes of a unit that takes these operations per function."""
 
 
 Form = TypeVar("Form", bound=InPasses)
 
 
 class OperationsSpec(Spec):
-    """Operations of a lane per function of an element; the first one is the pass itself.
+    """Operations that a lane needs per function of an element: 1 is in the pass, others are more.
 
     ``rsqrt``: a root or its reciprocal; ``divide``: a quotient or reciprocal. ``reduce``: the sum
     or maximum of a row over lanes that hold parts of it, in operations of one lane beyond the
@@ -63,10 +67,10 @@ class OperationsSpec(Spec):
 
 
 class SfuSpec(Spec):
-    """The vector unit: ``lanes`` elements per cycle and pass, ``latency_cycles`` per piece of work.
+    """The vector unit: ``lanes`` elements per cycle and pass, ``latency_cycles`` per block of work.
 
-    ``passes``: of a whole softmax. 3: maximum; exponential and sum; normalisation. 2: statistics
-    that depend on one another take one pass (here maximum and sum), for all kinds of work.
+    ``passes``: of a softmax. 3: maximum; exponential and sum; normalisation. 2: the unit merges
+    passes for statistics of a row (maximum with sum; in layer norms mean with variance).
     ``operations``: of functions that take more than one.
     """
 
@@ -82,13 +86,12 @@ class SfuSpec(Spec):
     operations: OperationsSpec = OperationsSpec()
 
     def choose_form(self, separate: Form, merged: Form | None) -> Form:
-        """Return the form of a piece of work on this unit, with its operations per function."""
-        apart = merged is None or self.passes > 2  # noqa: PLR2004 - merged
-        form = separate if apart or merged is None else merged
+        """Return the ``merged`` passes if this unit merges them, else the ``separate`` ones."""
+        form = separate if merged is None or self.passes > 2 else merged  # noqa: PLR2004 - as above
         return form.with_operations(self.operations.counts)
 
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:
-        """Return the cycles of a piece of work on ``elements`` in ``rows``, memory unlimited.
+        """Return the cycles of work on a block of ``elements`` in ``rows``, without memory waits.
 
         >>> from simaccel.workload.vectors import Passes
         >>> softmax = Passes(passes=3, reads=(3,), writes=2)
@@ -97,5 +100,5 @@ class SfuSpec(Spec):
         """
         if not work.passes and not work.row_passes:
             return 0 * elements  # a copy of DMA engines
-        each, once = -(-elements // self.lanes), -(-rows // self.lanes)
-        return work.passes * each + work.row_passes * once + self.latency_cycles
+        pass_cycles, row_pass_cycles = -(-elements // self.lanes), -(-rows // self.lanes)
+        return work.passes * pass_cycles + work.row_passes * row_pass_cycles + self.latency_cycles

@@ -1,7 +1,7 @@
-"""Division of a group over cores: its outermost spreads, as those over chips.
+"""Division of a group over cores by its outermost spreads.
 
-The spreads are the digits of a core's number, the first the most significant. The last piece of a
-rank may be smaller; cores without a piece idle in the group.
+A core's number has a digit per spread: its piece number, the first spread's being the most
+significant. The last piece of a rank may be smaller; cores without a piece idle in the group.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
 
 
 def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
-    """Return the cores by the start and sizes of their pieces, core 0 first."""
+    """Return the cores grouped by start and sizes of their pieces, core 0 first."""
     if not cut.spreads:
         return (CoreShare((0,), cut.sizes, ((),)),)
     by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}

@@ -14,7 +14,7 @@ from simaccel.hardware.area.spec import NODE, multiplier_of
 from simaccel.hardware.levels import ROLES
 from simaccel.hardware.spatial import SpatialArraySpec
 
-_PER_MILLI_PICO = 1e-9
+_MW_PER_PJ_PER_S = 1e-9
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def area_and_power(
     The area is None if a memory is unlimited.
     """
     area, power = area_of(accelerator), power_mw(energy_pj, accelerator.seconds(cycles))
-    every = sum(power.values())
+    total_mw = sum(power.values())
     return {
         "area_mm2": area.mm2,
         "area_um2": dict(area.by_part),
-        "power_mw": every,
-        "chip_power_mw": every - power.get("dram", 0.0),
+        "power_mw": total_mw,
+        "chip_power_mw": total_mw - power.get("dram", 0.0),
     }
 
 
@@ -98,4 +98,4 @@ def power_mw(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]
     >>> power_mw({"mac": 5e9, "dram": 2e9}, 0.01)
     {'mac': 500.0, 'dram': 200.0}
     """
-    return {level: n * _PER_MILLI_PICO / seconds for level, n in energy_pj.items()}
+    return {level: n * _MW_PER_PJ_PER_S / seconds for level, n in energy_pj.items()}

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from simaccel.hardware.spec import Spec
 
 Clocks = Annotated[int, Field(ge=0, le=2**20)]
-Power = Annotated[int, Field(ge=1, le=2**20)]
+Positive = Annotated[int, Field(ge=1, le=2**20)]
 
 OTHERS: Final = "others"
 """The key in ``origins`` for all fields without an entry."""
@@ -24,19 +24,20 @@ def _pairs(origins: object) -> object:
 class DramPart(Spec):
     """One channel of a DRAM part. Timings are in its own command clocks of ``clock_ps``.
 
-    A request is one burst. Banks are counted per bank group, rank and pseudo channel. Ranks share
-    the data bus; pseudo channels have one each and share the command bus.
+    A request is one burst of ``burst_bytes``. ``ranks`` counts those of a channel; ``bank_groups``
+    those of a rank (and pseudo channel); ``rows`` those of a bank. Ranks share the data bus; pseudo
+    channels have one each and share the command bus. Timings have JEDEC's names without the t.
     """
 
     name: str
     clock_ps: Clocks
-    burst_bytes: Power
-    page_bytes: Power
-    rows: Power
-    bank_groups: Power = 1
-    banks_per_group: Power
-    ranks: Power = 1
-    pseudo_channels: Power = 1
+    burst_bytes: Positive
+    page_bytes: Positive
+    rows: Positive
+    bank_groups: Positive = 1
+    banks_per_group: Positive
+    ranks: Positive = 1
+    pseudo_channels: Positive = 1
     dual_command: bool = False
     """Whether a row and a column command may be issued in one clock, as in HBM."""
 

@@ -1,6 +1,6 @@
 """Kinds of ONNX nodes: each becomes an operator, needs no work, or is not taken.
 
-Beside what no handler reads: attributes, and nodes inside of others.
+Also reports what no handler reads: attributes, and nodes in the bodies of other nodes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNCOUNTED: Final = frozenset(
         *("STFT", "LinearAttention", "CausalConvWithState"),
     )
 )
-"""Kinds of nodes that are not taken and have MACs, or hide nodes with MACs."""
+"""Kinds of nodes that are not taken, though they have MACs or contain nodes with MACs."""
 HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), products.conv),
     "ConvTranspose": products.conv_transpose,
@@ -117,7 +117,7 @@ _HARMLESS: Final[Mapping[str, str]] = {
 }
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
 _FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))
-"""Those of them that are a number in ONNX Runtime's nodes, too."""
+"""Of these attributes those that change no figure in ONNX Runtime's own nodes either."""
 
 
 def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:

@@ -1,7 +1,8 @@
-"""ONNX nodes that multiply: convolutions, products and recurrent layers, also of quantised numbers.
+"""ONNX nodes that multiply: convolutions, matrix products and recurrent layers, also quantised.
 
-Quantised forms have scales and zero points between their operands: both are applied as elements
-enter and leave the array, as a bias begins its sums. They are neither operators nor traffic.
+Each function maps one node (`NodePlace`) to operators of the workload, and returns its entry in the
+account of the file. Biases, scales and zero points are applied as elements enter or leave the
+array: they are neither operators nor traffic.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from simaccel.importers.onnx_files.views import SlotView, fresh
 from simaccel.workload.layers import Product
 
 _SECOND: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
-"""The place of weights, or of a second factor, where scales stand before it."""
+"""The input that is the second factor (weights), where scales stand before it; 1 for others."""
 _MOST_STEPS: Final = 256
-"""Steps of a recurrent layer that are spelled out."""
+"""The most steps of a recurrent layer that are unrolled."""
 _LENGTHS: Final = 4
-"""Where what is no weight begins, of the inputs after the first."""
+"""The first input of a recurrent layer after X, W, R and B: lengths of sequences, states."""
 
 
 def conv(place: NodePlace) -> AccountEntry:
-    """Map a convolution; its bias begins the sums."""
+    """Map a convolution."""
     second = _SECOND.get(place.node.op_type, 1)
     size = place.shape(0)[2:]
     filters, inner, *reach = place.shape(second)
@@ -135,7 +136,7 @@ def _is_summand(place: NodePlace) -> bool:
 
 
 def matmul(place: NodePlace) -> AccountEntry:
-    """Map a matrix product; a second factor without a batch sees all rows as one."""
+    """Map a matrix product; the first factor's batch joins its rows if the second has none."""
     second = _SECOND.get(place.node.op_type, 1)
     factor = _factor(place, second)
     lead = string.ascii_uppercase[::-1]  # batches are counted from the last
@@ -154,7 +155,7 @@ def _take_product(place: NodePlace, factor: Factor, inner: int) -> AccountEntry:
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
-    """Map ONNX Runtime's product whose factors may be transposed, also with their batch."""
+    """Map ONNX Runtime's FusedMatMul: factors may be transposed, or have their batch inside."""
     first, second = place.shaped_input(0), place.shaped_input(1)
     lead = "abcdefgh"[: max(len(first[1]), len(second[1])) - 2]
     operands = []
@@ -171,7 +172,7 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
 
 
 def matmul_bits(place: NodePlace) -> AccountEntry:
-    """Map a product whose weights have few bits, [N, K] in blocks that have scales."""
+    """Map a product with block-quantised weights of shape [N, K]; scales are not moved."""
     inner, columns = place.attribute("K"), place.attribute("N")
     bits = place.attribute("bits", 4)
     for harmless in ("block_size", "quant_type", "accuracy_level"):
@@ -210,7 +211,7 @@ def _factor(place: NodePlace, number: int, *, transposed: bool = False) -> Facto
 
 
 def einsum(place: NodePlace) -> AccountEntry:
-    """Map an Einsum: products of two, from the left; each keeps the letters that are needed."""
+    """Map an Einsum as products of two operands, from the left; each sums the letters it can."""
     lettered = _letters(place)
     if lettered is None:
         return place.pass_node("not taken", "an equation with a letter twice in a term", None)
@@ -279,26 +280,26 @@ def recurrent(place: NodePlace) -> AccountEntry:
     first = bool(place.attribute("layout", 0))
     steps, batch, inner = place.shape(0)
     steps, batch = (batch, steps) if first else (steps, batch)
-    turns, gates, _ = place.shape(1)
+    directions, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
     unequal = name_unequal([(place.shaped_input(0), "sbk"), (place.shaped_input(1), "tgk")], "k")
-    macs = turns * steps * batch * (inner + hidden) * gates
+    macs = directions * steps * batch * (inner + hidden) * gates
     if unequal or steps > _MOST_STEPS:
         why = unequal or f"{steps} steps; at most {_MOST_STEPS} are unrolled"
         return place.pass_node("not taken", why, None if unequal else macs)
     for number in range(_LENGTHS, len(place.node.input)):
         if place.node.input[number] not in place.network.weights:
             place.report_input(number, "lengths of sequences, or states before them: not read")
-    for turn in range(turns):
-        name = f"{place.name}.{turn}" if turns > 1 else place.name
+    for direction in range(directions):
+        name = f"{place.name}.{direction}" if directions > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
-        if turns == 1 and steps == 1 and not first:
+        if directions == 1 and steps == 1 and not first:
             state = states[0]
             place.set_output(SlotView(state.root, ((), (), *state.dims)))
         else:
             for state in states:
                 place.builder.store_in_dram(state)
-        if turns == 1 and not first:
+        if directions == 1 and not first:
             place.set_output(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
     return place.take_node("gemms and gates", macs)
 

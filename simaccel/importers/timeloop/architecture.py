@@ -1,12 +1,12 @@
 """Timeloop architectures (`architecture: {subtree: ...}` or `{nodes: ...}`) as accelerators.
 
-Taken over, as far as our levels go: the DRAM with its bandwidth, one buffer before the first
-fan-out, the PEs as rows and columns (`meshX`), the memories of a PE, and several MACs in a PE as
-lanes; roles that a constraint in the file bypasses. A bandwidth is words a cycle of `word-bits`; a
-clock comes from `global_cycle_seconds`, and is 1 GHz without it. Amounts may be products of whole
-numbers and of the file's `variables`. Fan-outs take no time and energy
-counts nothing: Timeloop asks Accelergy, whose tables aren't in the file. What has no counterpart
-is named in `source`; levels that would change the result are refused.
+Taken over, as far as simaccel has such levels: the DRAM with its bandwidth, one buffer before the
+first fan-out, the PEs as rows and columns (`meshX`), the memories of a PE, and several MACs in a PE
+as lanes; roles that a constraint in the file bypasses. A bandwidth is words a cycle of `word-bits`;
+a clock comes from `global_cycle_seconds`, and is 1 GHz without it. Amounts may be products of whole
+numbers and of the file's `variables`. Fan-outs take no time and energy counts nothing: Timeloop
+asks Accelergy, whose tables aren't in the file. What has no counterpart is named in `source`;
+levels that would change the result are refused.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
 
 @dataclass
 class _Levels:
-    """The parts by the level that they become; ``left``: those that become none, with reasons."""
+    """The parts by the level that they become; ``left``: why others become none, by name."""
 
     dram: TimeloopPart
     buffer: TimeloopPart | None
@@ -183,7 +183,7 @@ def _capacity_bits(reading: TimeloopReading, part: TimeloopPart) -> int | None:
 
 
 _NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
-"""Numbers by their bits; of another kind `--precision` and `precision` say which."""
+"""Number formats by bits; for other formats users have `--precision` and `precision`."""
 
 
 @dataclass

@@ -179,7 +179,7 @@ def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
     On a systolic array, where only tiles and sides are chosen, each mapping is a way of its own.
     """
     hierarchy = space.hierarchy
-    ends_at_pes = hierarchy.temporal[-1] > hierarchy.inside
+    ends_at_pes = hierarchy.temporal[-1] > hierarchy.first_fanout
     found = np.zeros(len(factors), dtype=np.int64)
     for level in hierarchy.spatial if ends_at_pes else range(len(hierarchy.levels)):
         for rank in range(factors.shape[2]):

@@ -1,10 +1,9 @@
-"""Candidates of a mapspace as arrays, and the family of mapping trees that they are.
+"""Candidate mappings of an einsum as arrays, and as a family of mapping trees.
 
-A candidate has, by level and rank, the pieces that a level makes of a tile; tile sizes follow from
-the inside out and are never larger than the rank. A tree has loops where dram, the buffer and PEs
-are, keeps where memories are, and spreads where the work fans out. The program of a systolic array
-ends above its folds: what the buffer's factors cut is folded in one command, and the spreads say
-the sides of a full fold.
+A candidate has a factor per level and rank: the pieces that the level makes of a tile. Tile sizes
+follow from the inside out and are never larger than the rank. Trees have loops at DRAM, buffer and
+PEs, keeps at memories, and spreads at fan-outs. A systolic array gets a buffer's tile as one
+command and folds it, so the tree has no loops for folds; its spreads are the sides of a full fold.
 """
 
 from __future__ import annotations
@@ -74,13 +73,13 @@ class TilingBatch:
 
 
 def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[Value]:
-    """Return some candidates, such that those of one level and rank stay adjacent in memory."""
+    """Return rows of an array (candidate, ...), candidates adjacent in memory for vector speed."""
     last = np.moveaxis(array, 0, -1)
     return np.moveaxis(last[..., which], -1, 0)
 
 
 def roles_of(op: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
-    """Yield the index of each operand's role with its name in the tree and its view."""
+    """Yield (index of the role in ``ROLES``, (name in the tree, view)) of each operand."""
     for position, use in enumerate(op.uses):
         yield (position if position < len(op.inputs) else INPUTS), use
 
@@ -121,7 +120,7 @@ def family_of_candidates(
 def _fans(
     names: Sequence[str], level: Fan, leaf: Do, factors: Ints, tiles: Ints, at: int
 ) -> list[Spread[Ints]]:
-    """Return the spreads of a level; one of one piece if there are none."""
+    """Return the spreads of a fan-out; a single one of one piece if no rank is cut there."""
     fans = []
     for rank, name in enumerate(names):
         if np.any(factors[:, rank] > 1):
@@ -164,7 +163,7 @@ def _loops(names: Sequence[str], outer: Ints, inner: Ints, places: Ints) -> Iter
 
 
 def tree_of_one(family: Family) -> Tree:
-    """Return the tree of a family of one, without loops of a single trip.
+    """Return the tree of a family with one candidate, without loops of a single trip.
 
     Spreads of a single piece remain where they state the sides of a fold, and at PEs, where the
     program ends.
