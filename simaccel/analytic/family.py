@@ -274,7 +274,7 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
 def _cuts_of(node: FamilyLoops | Spread[Ints], sizes: dict[str, int]) -> Iterator[Loop | Spread]:
     """Yield the loops of several pieces, or the spread; ``sizes`` is updated to those inside."""
     if isinstance(node, Spread):
-        if node.is_said or int(node.tile) < sizes[node.rank]:
+        if node.in_all_trees or int(node.tile) < sizes[node.rank]:
             sizes[node.rank] = min(int(node.tile), sizes[node.rank])
             yield Spread(node.rank, sizes[node.rank], node.level)
         return

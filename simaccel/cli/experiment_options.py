@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
     Inputs = tuple[Workload, Accelerator, str | Mapping]
-    """What an experiment is made of: the last is a dataflow's name or a mapping."""
+    """The inputs of an experiment; the last is a dataflow's name or a mapping."""
     NestInputs = tuple[Workload, Accelerator, Strategy, Constraints]
-    """What the search of a mapspace is made of."""
+    """The inputs of the search of a mapspace."""
 
 DATAFLOW = "flat"
 """The default dataflow."""
@@ -136,7 +136,11 @@ class ExperimentOptions:
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
-        """Return the names of the schedulers: dataflows or mapspaces."""
+        """Return the names of the schedulers: dataflows or mapspaces; one unless ``several``.
+
+        Raises:
+            InputError: an unknown name, or an option that these schedulers don't take.
+        """
         if self.search.constraints:
             self.search.require_constraints()
         if self.searches():
@@ -168,7 +172,7 @@ class ExperimentOptions:
         return [name.strip() for name in names]
 
     def require_search(self, given: dict[str, object]) -> None:
-        """Refuse ``given`` options on the report of a search if the dataflow doesn't search."""
+        """Refuse options on the report of a search (``given``: values) if nothing is searched."""
         if self.mapping is None and not self.searches():
             _refuse_unsearched(self._dataflows(several=False), given)
 
@@ -270,7 +274,7 @@ def accelerator_paths(*names: str) -> list[Path]:
 def read_accelerator(
     name: str, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
 ) -> Accelerator:
-    """Load an accelerator to run on, all parts of which are modelled."""
+    """Load an accelerator; refuse one with parts that aren't modelled, unless this is allowed."""
     from simaccel.importers.accelerators import load_accelerator
 
     accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)

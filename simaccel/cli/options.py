@@ -332,7 +332,7 @@ class SearchReport:
             require_none([fault("--plot", self.plot, "nothing if there is no search")])
         from simaccel.report.figures.pareto import draw_convergence
 
-        shown = [account for account in self.accounts if not account.left_out]
+        shown = [account for account in self.accounts if not account.unfused_reason]
         curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
         files.write("--plot", lambda: draw_convergence(curves, objective, title))
 

@@ -46,13 +46,13 @@ class Spread(Generic[N]):
     """Hand the pieces of a rank to the instances of a fan-out (``level``) at once.
 
     Over chips or cores it stands at the outside of a group (`simaccel.mapping.chips`, ``cores``).
-    ``is_said``: of many candidates, those too that make one piece have it in their tree.
+    ``in_all_trees``: in a family of candidates, trees of those with a single piece have it, too.
     """
 
     rank: str
     tile: N
     level: Fan | Across
-    is_said: bool = field(default=False, compare=False, repr=False)
+    in_all_trees: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
             rule.replace(" ", "_"): account.pruned[rule] for rule in RULES if rule in account.pruned
         },
         **pick(account, "near", "ran"),
-        "best": None if account.left_out else scale * account.value,
+        "best": None if account.unfused_reason else scale * account.value,
         "runner_up": None if account.runner_up is None else scale * account.runner_up,
         "none_below": scale * account.none_below or None,
         **pick(account, "gap", "ended", how_good="gap_text"),

@@ -107,7 +107,9 @@ class _StepGenerator:
             if part is not None:
                 yield from self._attention(part, start)
             elif apart := fusion_fault(self.workload, fused):
-                account = SearchAccount(name=SHARED_ROWS, operators=fused, space=0, left_out=apart)
+                account = SearchAccount(
+                    name=SHARED_ROWS, operators=fused, space=0, unfused_reason=apart
+                )
                 self.options.on_account(account)
             else:
                 yield from self._chain(fused, start)

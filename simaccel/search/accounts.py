@@ -59,7 +59,7 @@ class SearchAccount:
     floor: float = 0.0
     ended: str = ""
     curve: Curve = ()
-    left_out: str = ""
+    unfused_reason: str = ""
     """Why no tree fuses these operators; then nothing else is set."""
 
     @property
@@ -86,8 +86,8 @@ class SearchAccount:
     @property
     def gap_text(self) -> str:
         """Optimality gap of the chosen candidate in words, or the reason why it is unknown."""
-        if self.left_out:
-            return f"left out: {self.left_out}"
+        if self.unfused_reason:
+            return f"left out: {self.unfused_reason}"
         is_best = self.left >= self.value
         of_any = self.value / self.floor - 1 if self.floor > 0 else math.inf
         if is_best and self.choices <= 1:

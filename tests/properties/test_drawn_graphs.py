@@ -281,7 +281,7 @@ def test_a_group_of_what_sees_different_extents(case: str, dataflow: str) -> Non
 def test_what_is_left_out_is_told() -> None:
     accounts: list[SearchAccount] = []
     make_mapping(CASES["a border in between"][1], EDGE, "best", Options(on_account=accounts.append))
-    (left,) = [one for one in accounts if one.left_out]
+    (left,) = [one for one in accounts if one.unfused_reason]
     assert left.operators == ("A", "B")
     assert left.gap_text == "left out: A sees another box of A.O"
 

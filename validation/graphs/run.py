@@ -85,7 +85,7 @@ def _mapped(of: Workload, seed: int, dataflow: str) -> Mapped:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
         return Mapped(seed, dataflow, f"{type(error).__name__}: {error}", traceback=True)
     fused = sum(len(group.operators) > 1 for group in mapping.groups)
-    left_out = sum(bool(account.left_out) for account in accounts)
+    left_out = sum(bool(account.unfused_reason) for account in accounts)
     cycles = result.run.cycles
     return Mapped(seed, dataflow, fused=fused, left_out=left_out, cycles=cycles)
 

@@ -176,5 +176,5 @@ def tree_of_one(family: Family) -> Tree:
     for at, node in enumerate(branch):
         if isinstance(node, Spread) and node.level in silent:
             silent -= {node.level}
-            branch[at] = replace(node, is_said=True)
+            branch[at] = replace(node, in_all_trees=True)
     return tree_of(replace(family, branch=tuple(branch)))
