@@ -72,7 +72,7 @@ class SearchTask:
         account = None
         if best is not None:
             account = merge_accounts(self.label, accounts)
-            account = replace(account, left=min(account.left, left))
+            account = replace(account, rest_bound=min(account.rest_bound, left))
             account = with_floor(account, self.sets[0], goal)
         return GroupSearchResult(best, limit, (*sets, *self.sets), account)
 

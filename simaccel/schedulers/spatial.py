@@ -290,7 +290,7 @@ def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
         operators=(target.einsum.name,),
         space=result.size,
         pruned={ROOM: result.tried - result.valid},
-        left=result.score if result.complete else 0.0,
+        rest_bound=result.score if result.complete else 0.0,
         complete=True,
         ended=result.ended,
         curve=result.curve,

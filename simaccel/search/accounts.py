@@ -38,9 +38,9 @@ class SearchAccount:
 
     ``space``: number of candidates. ``pruned``: how many each rule excluded. ``ran``: how many ran
     on the machine, of which ``near`` are neighbours outside the space. ``value``: objective of the
-    chosen candidate. ``runner_up``: that of the next best that ran. ``left``: lower bound of the
-    candidates that did not run (neighbours outside the space may be better). ``floor``: lower bound
-    of any mapping of the operators. Both are 0 if unknown. ``complete``: the space has all tile
+    chosen candidate. ``runner_up``: that of the next best that ran. ``rest_bound``: lower bound of
+    those that did not run (neighbours outside the space may be better). ``floor``: lower bound of
+    any mapping of the operators. Both are 0 if unknown. ``complete``: the space has all tile
     sizes that its scheduler allows, not a grid of them. ``by_product``: trees compute the products
     of a batched einsum one at a time. ``ended``: why the search ended.
     """
@@ -53,7 +53,7 @@ class SearchAccount:
     ran: int = 0
     value: float = float("inf")
     runner_up: float | None = None
-    left: float = 0.0
+    rest_bound: float = 0.0
     complete: bool = False
     by_product: bool = False
     floor: float = 0.0
@@ -65,12 +65,12 @@ class SearchAccount:
     @property
     def none_below(self) -> float:
         """Lower bound of all candidates of the space, those that ran included; 0 if unknown."""
-        return min(self.left, self.value) or self.floor
+        return min(self.rest_bound, self.value) or self.floor
 
     @property
     def gap(self) -> float | None:
         """Optimality gap: an upper bound of the chosen over the best of the space, less 1."""
-        return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
+        return max(self.value / self.rest_bound - 1, 0.0) if self.rest_bound > 0 else None
 
     @property
     def choices(self) -> int:
@@ -88,7 +88,7 @@ class SearchAccount:
         """Optimality gap of the chosen candidate in words, or the reason why it is unknown."""
         if self.unfused_reason:
             return f"left out: {self.unfused_reason}"
-        is_best = self.left >= self.value
+        is_best = self.rest_bound >= self.value
         of_any = self.value / self.floor - 1 if self.floor > 0 else math.inf
         if is_best and self.choices <= 1:
             return "the only candidate"
@@ -98,10 +98,10 @@ class SearchAccount:
         if is_best and (self.complete or of_any > _SMALL_EXCESS):
             more = f", {above}" if above and not self.complete else ""
             return f"optimal of {self.searched}{more}"
-        if of_any <= _SMALL_EXCESS or (self.left <= 0 and above):
+        if of_any <= _SMALL_EXCESS or (self.rest_bound <= 0 and above):
             return above
-        if self.left > 0:
-            excess = excess_text(self.value / self.left, 2)
+        if self.rest_bound > 0:
+            excess = excess_text(self.value / self.rest_bound, 2)
             return f"at most {excess} above the best of {self.searched}"
         return "not known"
 
@@ -174,7 +174,7 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
         ran=ran,
         value=values[0],
         runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
-        left=min(account.left for account in parts),
+        rest_bound=min(account.rest_bound for account in parts),
         complete=all(account.complete for account in parts),
         by_product=all(account.by_product for account in parts),
         ended=", ".join(dict.fromkeys(account.ended for account in parts)),

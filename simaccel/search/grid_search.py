@@ -76,7 +76,7 @@ def search(
     other = search(fewer, goal, name=name)
     trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
     account = merge_accounts(name, [result.account, other.account])
-    account = replace(account, space=grid.size, left=result.account.left)
+    account = replace(account, space=grid.size, rest_bound=result.account.rest_bound)
     least = min(trees, key=lambda tree: tree.rank, default=None)
     return SearchResult(least, account, (*result.sets, *other.sets))
 
@@ -280,7 +280,7 @@ class _Climb:
             near=len(ran) - of_grid,
             value=float("inf") if self.best is None else self.best.value,
             runner_up=values[1] if len(values) > 1 else None,
-            left=first.left,
+            rest_bound=first.left,
             complete=grid.is_complete(),
             by_product=all(map(has_single_products, grid.families)),
             ended=first.ended,
@@ -294,7 +294,7 @@ class _Climb:
             space=self.proof,
             pruned={BOUND: self.proof - in_space},
             near=len(ran) - in_space,
-            left=min(self.proved, account.value),
+            rest_bound=min(self.proved, account.value),
             complete=True,
             ended=self.proofs[-1].ended if self.proofs else "bounds",
         )

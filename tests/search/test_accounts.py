@@ -83,10 +83,10 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
     assert account.gap_text == "optimal of all its tile sizes and orders"
     assert account.gap == 0
     assert cycles == account.value <= min(prices)
-    assert account.left <= min(prices)
+    assert account.rest_bound <= min(prices)
     _, (short,) = _searched(workload, "flex", Options(patience=1), on=on)
-    assert 0 < short.left <= min(prices)
-    assert short.left <= cycles <= short.value  # what is near is in the space here
+    assert 0 < short.rest_bound <= min(prices)
+    assert short.rest_bound <= cycles <= short.value  # what is near is in the space here
 
 
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
@@ -115,7 +115,7 @@ def test_what_is_called_optimal_says_of_what(
         pruned=pruned,
         complete=complete,
         value=9.0,
-        left=9.0,
+        rest_bound=9.0,
     )
     assert account.gap_text == says
 
@@ -209,10 +209,10 @@ def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: W
     assert whole.ended in ("bounds", "all judged")
     assert short.ended == "patience"
     assert whole.value <= short.value
-    assert 0 < short.left <= whole.left
+    assert 0 < short.rest_bound <= whole.rest_bound
     assert short.complete == (workload is not _BEYOND)
     if short.complete:
-        assert short.left <= whole.value
+        assert short.rest_bound <= whole.value
     assert short.none_below <= whole.value
 
 
@@ -278,7 +278,7 @@ def test_what_is_near_any_mapping_says_so_first(
         operators=("a",),
         space=9,
         value=1000.0,
-        left=left,
+        rest_bound=left,
         floor=floor,
         complete=complete,
     )

@@ -179,7 +179,7 @@ def test_without_a_proof_the_gap_is_of_all_sizes(monkeypatch: pytest.MonkeyPatch
     """A run without a gain ends it, where what is left may be faster."""
     monkeypatch.setitem(vars(EFFORT), "proof", 1)
     _, account = _account(gemm(m=37, k=19, n=23), _toy(), held="ws")
-    assert 0 < account.left < account.value
+    assert 0 < account.rest_bound < account.value
     assert account.gap_text.startswith("at most ")
     assert account.gap_text.endswith("the best of all its tile sizes and orders")
 
