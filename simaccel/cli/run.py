@@ -207,8 +207,8 @@ def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
     """Return what a run computed; of a large workload a sample."""
+    from simaccel.diagnosis.check import check_or_sample
     from simaccel.diagnosis.check_chips import check_chips
-    from simaccel.diagnosis.sampled_check import check_or_sample
 
     if result.pod.cuts:
         return check_chips(whole, result.pod)

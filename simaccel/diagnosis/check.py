@@ -1,37 +1,60 @@
-"""Check of a program's results: the interpreter on random tensors against plain numpy.
+"""Check of a program's results: what the interpreter stores, against plain numpy.
 
-The DRAM holds tensors in their natural shapes; a program's operators read and write them in the
-ranks of their group (``GroupLayout``). The expected values come from ``np.einsum`` and from vector
-operators on whole tensors, independently of tiles.
+An input's value is a function of its position, and stored elements are compared with plain numpy on
+the inputs that they depend on. Operators that share tiles on chip are checked together, all others
+on inputs of their own, after those that make what they read.
+
+Of a sample, a position is drawn of each rank that no operator sums over; of loops over these ranks,
+the interpreter executes only the iterations that contain it. No large tensor is kept as a whole.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from simaccel.diagnosis.layout import Layout
+from simaccel.diagnosis.layout import (
+    Booleans,
+    GroupLayout,
+    Integers,
+    Layout,
+    flat_places,
+    group_layouts,
+)
+from simaccel.diagnosis.plain_values import written_elements
+from simaccel.diagnosis.sampled_values import (
+    MOST_KEPT,
+    SampledGroups,
+    Span,
+    takes_part,
+    widen,
+    work,
+    written_views,
+)
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import BoundOperator, holding_tensor, space_of
-from simaccel.mapping.tree import Group, Keep, Mapping
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.interpreter import interpret_within
-from simaccel.program.program import Program, ProgramError, ProgramLoop
-from simaccel.program.shared_tensors import DramTensor, SharedTensors
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
-from simaccel.workload.vectors import VECTORS, RankOrder
+from simaccel.program.program import Node, Program, ProgramError, ProgramLoop
+from simaccel.program.program import Operator as OperatorNode
+from simaccel.program.shared_tensors import Box, DramTensor
+from simaccel.run.conservation import require_program
+from simaccel.workload import Operator, Workload
 from simaccel.workload.vectors.kind import Array
 
-Booleans = npt.NDArray[np.bool_]
-
 MOST_MACS = 10**8
-"""Above this the interpreter takes minutes."""
+"""Above this a check of all iterations takes minutes."""
 TOLERANCE = 1e-9
 """Largest deviation of a sum in another order, as a part of the largest expected value."""
+MOST_SAMPLED = 100 * 10**9
+"""The most MACs of all samples of a program, which take a minute or two."""
+_COMMAND_MACS = 200_000
+"""MACs that take as long as the overhead of a command."""
 
 
 class TooLargeToCheckError(SimaccelError):
@@ -74,273 +97,261 @@ def require_small(workload: Workload) -> None:
         )
 
 
-def check(
-    workload: Workload, mapping: Mapping, program: Program, seed: int = 0
-) -> tuple[OperatorCheck, ...]:
-    """Execute a program on random tensors and compare what each operator stores.
+class _View:
+    """A tensor in DRAM as a group sees it."""
 
-    Raises:
-        TooLargeToCheckError: the workload has too many MACs.
-        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-    """
-    require_small(workload)
-    return execute(workload, mapping, program, random_tensors(workload, seed))[0]
+    def __init__(self, sampled: SampledGroups, tensor: str, layout: Layout) -> None:
+        self.sampled, self.tensor, self.layout = sampled, tensor, layout
+        self.shape = layout.shape
+        self.boxes: set[tuple[tuple[int, int], ...]] = set()
+        self.known: tuple[Integers, Booleans] | None = None
+        if math.prod(self.shape) <= MOST_KEPT:
+            self.known = self._find(tuple(slice(0, size) for size in self.shape))
 
+    def __getitem__(self, where: Box) -> Array:
+        places, inside = self._find(where)
+        return np.where(inside, self.sampled.read(self.tensor, places), 0.0)
 
-def execute(
-    workload: Workload, mapping: Mapping, program: Program, tensors: dict[str, Array]
-) -> tuple[tuple[OperatorCheck, ...], dict[str, Array]]:
-    """Execute a program on tensors and compare what each operator stores; return all values, too.
+    def __setitem__(self, where: Box, values: Array) -> None:
+        self.boxes.add(tuple((span.start, span.stop) for span in where))
+        places, inside = self._find(where)
+        self.sampled.write(self.tensor, places[inside], values[inside])
 
-    Raises:
-        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-    """
-    memory = _CheckedMemory(workload, mapping, tensors)
-    return run_check(workload, program, memory, memory.checks), memory.tensors
-
-
-def run_check(
-    workload: Workload, program: Program, dram: SharedTensors, checks: Map[str, OperatorCheck]
-) -> tuple[OperatorCheck, ...]:
-    """Execute a program; return the ``checks`` that its DRAM has made, by operator.
-
-    Raises:
-        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
-    """
-    try:
-        interpret_within(program, dram)
-    except ProgramError as error:
-        raise CheckFailedError(f"check failed: {error}") from None
-    missing = [operator.name for operator in workload.operators if operator.name not in checks]
-    if missing:
-        raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    return tuple(checks[operator.name] for operator in workload.operators)
+    def _find(self, where: Box) -> tuple[Integers, Booleans]:
+        """Return a box's positions in the whole tensor, and which are no padding."""
+        if self.known is not None:
+            places, inside = self.known
+            at: Any = (*where, ...)  # an array, also without dimensions
+            return places[at], inside[at]
+        by_dimension, inside = self.layout.places(where)
+        flat = flat_places(by_dimension, self.sampled.workload.shapes[self.tensor])
+        return np.where(inside, flat, 0), inside
 
 
-class _CheckedMemory:
-    """The DRAM: tensors in their natural shapes, compared when an operator ends."""
+class _Memory:
+    """The DRAM: it holds what executed iterations have stored."""
 
-    def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
+    def __init__(
+        self, workload: Workload, mapping: Mapping, program: Program, seed: int | None
+    ) -> None:
         self.workload = workload
-        self.groups = group_layouts(workload, mapping)
-        self.tensors = tensors
-        self.expected = expected_values(workload, self.tensors)
-        for operator in workload.operators:  # NaN is what nothing has written
-            if np.isnan(self.expected[operator.output.tensor]).any():
-                raise CheckFailedError(
-                    f"check failed: {operator.name} makes values that are no numbers in plain "
-                    f"numpy, too; give inputs that stay finite"
-                )
+        self.names = [operator.name for operator in workload.operators]
+        self.layouts = group_layouts(workload, mapping)
+        self.samples: dict[str, SampledGroups] = {}
+        macs: dict[str, int] = {}
+        for node in mapping.body:
+            spaces = {group.name: (group, self.layouts[group.name].space) for group in node.groups}
+            body = [operator for operator in _operators(program.body) if operator.name in spaces]
+            made = written_views(body)
+            point = {} if seed is None else _draw_point(spaces, made, seed)
+            spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
+            macs |= {each.name: work(each.body, {}, spans, _COMMAND_MACS) for each in body}
+            executed = _sum_work(body, spans) / (_sum_work(body, {}) or 1)
+            self.samples |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
+        _require_little(macs)
+        self.at = ""
         self.checks: dict[str, OperatorCheck] = {}
 
-    def enter(self, operator: str) -> dict[str, Array]:
-        """Return the inputs in the group's layouts, and empty outputs."""
-        group = self.groups[operator]
-        laid_out: dict[str, Array] = {}
-        for op in group.space.operators:
-            laid_out[op.output.name] = np.full(op.output.shape, np.nan)
-        for op in group.space.operators:
-            for number, view in enumerate(op.inputs):
-                if view.name not in laid_out:
-                    layout = group.layout(op, number)
-                    laid_out[view.name] = layout.lay_out(self.tensors[view.name])
-        return laid_out
+    def wants(self, loop: ProgramLoop, start: int) -> bool:
+        """Execute the iterations that have positions of the sample."""
+        span = self.samples[self.at].spans.get(loop.rank) if self.at else None
+        return span is None or takes_part(loop, start, span)
 
-    def wants(self, _loop: ProgramLoop, _start: int) -> bool:
-        """Return True: each iteration is executed."""
-        return True
+    def enter(self, operator: str) -> Map[str, DramTensor]:
+        """Return the tensors that the operator's group reads and writes, by name."""
+        self.at = operator
+        sampled, layouts = self.samples[operator], self.layouts[operator]
+        self._require_inputs(sampled, layouts)
+        views: dict[str, DramTensor] = {}
+        for op in layouts.space.operators:
+            layout = layouts.layout(op, len(op.inputs))
+            views[op.output.name] = _View(sampled, op.operator.output.tensor, layout)
+        for op in layouts.space.operators:
+            for number, view in enumerate(op.inputs):
+                if view.name not in views:
+                    name, layout = op.operator.inputs[number].tensor, layouts.layout(op, number)
+                    views[view.name] = _View(sampled, name, layout)
+        return views
+
+    def _require_inputs(self, sampled: SampledGroups, layouts: GroupLayout) -> None:
+        """Refuse a program that reads what an operator before hasn't stored, or no numbers."""
+        done = {*self.checks, *layouts.group.operators}
+        for op in layouts.space.operators:
+            operator, read = op.operator, {operand.tensor for operand in op.operator.inputs}
+            for before in self.workload.operators[: self.names.index(op.name)]:
+                if before.output.tensor in read and before.name not in done:
+                    raise CheckFailedError(
+                        f"check failed: {op.name} reads {before.output.tensor} before "
+                        f"{before.name} writes it"
+                    )
+            number, box = sampled.operators.index(operator), operator.output.box(operator.ranks)
+            if not sampled.spans and np.isnan(sampled.compute(number, box)).any():
+                raise CheckFailedError(
+                    f"check failed: {op.name} makes values that are no numbers in plain numpy, too"
+                )
 
     def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
-        """Store the outputs in their natural shapes, and compare them."""
-        group = self.groups[operator]
-        for op in group.space.operators:
-            layout = group.layout(op, len(op.inputs))
-            made = layout.natural(np.asarray(tensors[op.output.name]))
-            self.tensors[op.output.name][layout.box] = made
-            may_stay = np.zeros(op.output.shape, dtype=np.bool_)
-            for box in group.boxes_that_may_stay(op):
-                may_stay[tuple(box)] = True
-            may_stay = layout.natural(may_stay)
-            self.checks[op.name] = self._compare(op.operator, made, may_stay)
+        """Compare what the group has stored."""
+        self.at = ""
+        sampled, layouts = self.samples[operator], self.layouts[operator]
+        for op in layouts.space.operators:
+            view = tensors[op.output.name]
+            assert isinstance(view, _View)  # noqa: S101 - as entered
+            self._require_written(op, view, layouts)
+            self.checks[op.name] = _compare(sampled, op.operator, view)
+
+    def _require_written(self, op: BoundOperator, view: _View, layouts: GroupLayout) -> None:
+        """Refuse a program that leaves elements at the drawn position unwritten."""
+        spans = self.samples[layouts.group.name].spans
+        where = []
+        for dim, size in zip(op.output.terms, op.output.shape, strict=True):
+            low, high = spans.get(dim[0][0], (0, size))
+            where.append(slice(low, min(high, size)))
+        missing = np.array(np.isnan(view[tuple(where)]))
+        for box in layouts.boxes_that_may_stay(op):
+            inside = [
+                slice(max(0, b.start - a.start), max(0, b.stop - a.start))
+                for a, b in zip(where, box, strict=True)
+            ]
+            missing[tuple(inside)] = False
+        if missing.any():
+            raise CheckFailedError(
+                f"check failed: {op.name} leaves {int(missing.sum())} of {missing.size} "
+                f"{'sampled ' if spans else ''}elements of {view.tensor} unwritten"
+            )
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
-        """Return a tensor kept around groups in this group's layout; None if it doesn't use it."""
-        layout = self.groups[operator].layout_around(tensor)
+        """Return a tensor kept around a group in the group's layout; None if it doesn't use it."""
+        layout = self.layouts[operator].layout_around(tensor)
         if layout is None:
             return None
-        values[~written_elements(self.workload, tensor)] = 0.0
+        others = ~written_elements(self.workload, tensor)
+        box = tuple(slice(0, size) for size in self.workload.shapes[tensor])
+        values[others] = self.samples[operator].values_before(tensor, box)[others]
         return layout.lay_out(values)
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
-        """Store a group's values of a tensor kept around it."""
-        layout = self.groups[operator].layout_around(tensor)
+        """Copy a group's part of a tensor kept around it back into all of the tensor's values."""
+        layout = self.layouts[operator].layout_around(tensor)
         assert layout is not None  # noqa: S101 - it has been laid out
         values[layout.box] = layout.natural(seen)
 
-    def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> OperatorCheck:
-        expected = self.expected[operator.output.tensor][operator.output.box(operator.ranks)]
-        written = ~np.isnan(made)
-        missing = int((~written & ~may_stay).sum())
-        if missing:
-            raise CheckFailedError(
-                f"check failed: {operator.name} leaves {missing} of {made.size} "
-                f"elements of {operator.output.tensor} unwritten"
-            )
-        difference = np.abs(made - expected, where=written, out=np.zeros(made.shape))
-        deviation = float(difference.max() / (np.abs(expected).max() or 1.0))
-        if deviation > TOLERANCE:
-            at = np.unravel_index(int(difference.argmax()), made.shape)
-            raise CheckFailedError(
-                f"check failed: {operator.name} writes {made[at]!r} to {operator.output.tensor}"
-                f"{[int(i) for i in at]}, plain numpy has {expected[at]!r}"
-            )
-        return OperatorCheck(operator.name, int(written.sum()), made.size, deviation)
 
+def _draw_point(
+    spaces: Map[str, tuple[Group, IterationSpace]], made: Collection[str], seed: int
+) -> dict[str, Span]:
+    """Draw a position of each rank whose positions don't depend on one another.
 
-class GroupLayout:
-    """The layouts of a group's tensors, and the elements that need not go to DRAM.
-
-    ``keeps``: tensors kept around it and others; ``inside``: the operators of all these groups.
+    ``made``: views that the groups' operators write.
     """
-
-    def __init__(
-        self, workload: Workload, group: Group, keeps: Sequence[Keep], inside: frozenset[str]
-    ) -> None:
-        self.workload, self.group, self.keeps, self.inside = workload, group, keeps, inside
-        self.space = space_of(workload, group)
-
-    def layout(self, op: BoundOperator, number: int) -> Layout:
-        """Return the layout of an input of an operator, or (the last number) of its output."""
-        return Layout.for_operand(self.space, self.group, op, number)
-
-    def layout_around(self, tensor: str) -> Layout | None:
-        """Return the layout of a tensor that is kept around the group, or of one in its place."""
-        for op in self.space.operators:
-            for number, (_, view) in enumerate(op.uses):
-                if holding_tensor(self.workload, view.name, self.keeps) == tensor:
-                    return self.layout(op, number)
-        return None
-
-    def boxes_that_may_stay(self, op: BoundOperator) -> list[tuple[slice, ...]]:
-        """Return the boxes of an output, in the group's layout, that need not go to DRAM."""
-        view = op.output
-        if view.name not in self.space.escapes:
-            return [tuple(slice(0, size) for size in view.shape)]
-        readers = {
-            operator.name
-            for operator in self.workload.operators
-            if view.name in {operand.tensor for operand in operator.inputs}
-        }
-        kind = self.workload.tensors[view.name].kind
-        if kind in {"output", "cache"} or not readers or not readers <= self.inside:
-            return []  # groups outside of the keeps use it
-        held = holding_tensor(self.workload, view.name, self.keeps)
-        return [
-            tuple(slice(span.start, span.stop) for span in keep.region)
-            or tuple(slice(0, size) for size in view.shape)
-            for keep in self.keeps
-            if keep.tensor == held
-        ]
-
-
-def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout]:
-    """Return the layouts of each group, by its name."""
-    layouts = {}
-    for node in mapping.body:
-        inside = frozenset(name for group in node.groups for name in group.operators)
-        for group in node.groups:
-            layouts[group.name] = GroupLayout(workload, group, node.keeps, inside)
-    return layouts
-
-
-def written_elements(workload: Workload, tensor: str) -> Booleans:
-    """Return a mask of the elements of a tensor that operators write."""
-    written = np.zeros(workload.shapes[tensor], dtype=np.bool_)
-    for one in workload.operators:
-        if one.output.tensor == tensor:
-            written[one.output.box(one.ranks)] = True
-    return written
-
-
-def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
-    """Return random inputs, weights and caches; tensors written in part are zero elsewhere.
-
-    Weights are scaled so that values stay near one.
-    """
+    sizes: dict[str, int] = {}
+    whole: set[str] = set()
+    names: dict[str, tuple[str, ...]] = {}
+    for _, space in spaces.values():
+        whole |= _whole_ranks(space, made)
+        whole |= {rank for rank, n in space.sizes.items() if sizes.setdefault(rank, n) != n}
+        for view in (view for op in space.operators for _, view in op.uses):
+            if names.setdefault(view.name, view.ranks) != view.ranks:
+                whole |= {*names[view.name], *view.names}
     numbers = np.random.default_rng(seed)
-    made = {operator.output.tensor for operator in workload.operators}
-    made -= {name for name, tensor in workload.tensors.items() if tensor.kind == "cache"}
-    tensors = {
-        name: numbers.normal(size=shape)
-        for name, shape in sorted(workload.shapes.items())
-        if name not in made
-    }
-    for operator in workload.operators:
-        summed = set(operator.ranks) - set(operator.output.ranks)
-        for source in operator.inputs:
-            if source.tensor in tensors and workload.tensors[source.tensor].kind == "weight":
-                size = math.prod(operator.ranks[rank] for rank in summed)
-                tensors[source.tensor] = tensors[source.tensor] / math.sqrt(size)
-    return tensors | {name: np.zeros(workload.shapes[name]) for name in sorted(made)}
+    drawn = {rank: int(numbers.integers(size)) for rank, size in sorted(sizes.items())}
+    return {rank: (at, at + 1) for rank, at in drawn.items() if rank not in whole}
 
 
-def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Array]:
-    """Return all tensors of a workload, computed in plain numpy from those that are given."""
-    tensors = {name: np.array(values) for name, values in given.items()}
-    for operator in workload.operators:
-        made = (
-            einsum_values(operator, tensors)
-            if isinstance(operator, Einsum)
-            else vector_values(operator, tensors)
+def _whole_ranks(space: IterationSpace, made: Collection[str]) -> set[str]:
+    """Return the ranks of which an output element depends on more than its own position."""
+    whole = {*space.unmerged, *space.derived, *space.circular}
+    whole |= {rank for terms in space.derived.values() for rank, _ in terms}
+    for op in space.operators:
+        whole |= set(op.ranks) - op.output.names
+        dims = (dim for _, view in op.uses if view.name in made for dim in view.terms)
+        whole |= {rank for dim in dims if len(dim) > 1 or dim[0][1] != 1 for rank, _ in dim}
+    return whole
+
+
+def _operators(body: Sequence[Node]) -> Iterator[OperatorNode]:
+    for node in body:
+        if isinstance(node, OperatorNode):
+            yield node
+        elif isinstance(node, ProgramLoop):
+            yield from _operators(node.body)
+
+
+def _sum_work(body: Sequence[OperatorNode], spans: Map[str, Span]) -> int:
+    return sum(work(operator.body, {}, spans) for operator in body)
+
+
+def _require_little(macs: Map[str, int]) -> None:
+    """Refuse samples that take too long, such as of a buffer that holds all of a large matrix."""
+    total = sum(macs.values())
+    if total > MOST_SAMPLED:
+        most = max(macs, key=lambda name: macs[name])
+        raise TooLargeToCheckError(
+            f"a sample has {total:,} MACs, {macs[most]:,} of them of {most} (each command counts "
+            f"as {_COMMAND_MACS:,} at least); allowed: at most {MOST_SAMPLED:,}; choose a smaller "
+            f"shape"
         )
-        out, shape = operator.output, operator.output.shape(operator.ranks)
-        tensors[out.tensor][out.box(operator.ranks)] = made.reshape(shape)
-    return tensors
 
 
-def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
-    """Return an einsum's output, with affine projections of its inputs, in plain numpy.
+def _compare(sampled: SampledGroups, operator: Operator, view: _View) -> OperatorCheck:
+    """Compare what an operator has stored with plain numpy, box by box."""
+    shape = sampled.workload.shapes[view.tensor]
+    number = sampled.operators.index(operator)
+    own = operator.output.box(operator.ranks)
+    places, largest, worst, message = [], 0.0, 0.0, ""
+    for box in sorted(view.boxes):
+        at, inside = view.layout.places([slice(*span) for span in box])
+        if not inside.any():
+            continue
+        bounds = tuple(slice(int(i[inside].min()), int(i[inside].max()) + 1) for i in at)
+        within = tuple(i[inside] - span.start for i, span in zip(at, bounds, strict=True))
+        expected = np.atleast_1d(sampled.compute(number, bounds)[within])
+        flat = flat_places(at, shape)[inside]
+        stored = sampled.read(view.tensor, flat)
+        difference = np.abs(stored - expected)
+        largest = max(largest, float(np.abs(expected).max()))
+        if not difference.max() <= worst:
+            worst = float(difference.max())
+            where = int(difference.argmax())
+            position = [int(i[inside][where]) - o.start for i, o in zip(at, own, strict=True)]
+            message = (
+                f"{stored[where]!r} to {view.tensor}{position}, plain numpy has {expected[where]!r}"
+            )
+        places.append(flat)
+    if not worst <= TOLERANCE * (largest or 1.0):
+        raise CheckFailedError(f"check failed: {operator.name} writes {message}")
+    compared = 1 + int(np.count_nonzero(np.diff(np.sort(np.concatenate(places))))) if places else 0
+    elements = math.prod(operator.output.shape(operator.ranks))
+    return OperatorCheck(
+        operator.name, compared, elements, worst / (largest or 1.0), sampled.executed
+    )
 
-    ``tensors`` has the inputs in their natural shapes; the result is the output in its.
+
+def check(
+    workload: Workload, mapping: Mapping, program: Program, seed: int | None = None
+) -> tuple[OperatorCheck, ...]:
+    """Execute a program and compare what each operator stores; with a seed, of a sample.
+
+    Raises:
+        TooLargeToCheckError: the workload, or the sample, has too many MACs.
+        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
     """
-    number = {rank: index for index, rank in enumerate(einsum.ranks)}
-    arguments: list[object] = []
-    for source in einsum.inputs:
-        view = _by_rank(tensors[source.tensor][source.box(einsum.ranks)], source, einsum)
-        arguments += [view, [number[rank] for rank in source.ranks]]
-    read = {rank for source in einsum.inputs for rank in source.ranks}
-    repeated = [rank for rank in einsum.output.ranks if rank not in read]
-    arguments += [np.ones([einsum.ranks[rank] for rank in repeated]), [*map(number.get, repeated)]]
-    out = [number[rank] for rank in einsum.output.ranks]
-    return np.asarray(np.einsum(*arguments, out, optimize=True))  # type: ignore[call-overload]
+    if seed is None:
+        require_small(workload)
+    memory = _Memory(workload, mapping, program, seed)
+    try:
+        interpret_within(program, memory)
+    except ProgramError as error:
+        raise CheckFailedError(f"check failed: {error}") from None
+    missing = [one.name for one in workload.operators if one.name not in memory.checks]
+    if missing:
+        raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
+    return tuple(memory.checks[one.name] for one in workload.operators)
 
 
-def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
-    """Return a view of a tensor with one dimension per rank of the operator."""
-    strides = dict.fromkeys(operand.ranks, 0)
-    for dim, stride in zip(operand.projection, array.strides, strict=True):
-        for rank, coefficient in dim.terms:
-            strides[rank] += coefficient * stride
-    shape = [operator.ranks[rank] for rank in strides]
-    return np.lib.stride_tricks.as_strided(array, shape, list(strides.values()), writeable=False)
-
-
-def vector_values(
-    vector: Vector, tensors: dict[str, Array], at: Map[str, int] | None = None
-) -> Array:
-    """Return a vector operator's output of whole tensors, in their natural shapes.
-
-    ``at``: where ranks start, if the tensors are parts of larger ones.
-    """
-    order = RankOrder.from_ranks(vector.ranks, vector.output.ranks, vector.axis)
-    blocks = [
-        _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
-        for source in vector.inputs
-    ]
-    if vector.visible and vector.axis:
-        blocks[0] = vector.visible.hide(blocks[0], vector.input.ranks, vector.axis, at or {})
-    pairs = zip(blocks, vector.inputs, strict=True)
-    inputs = [order.take(block, source.ranks) for block, source in pairs]
-    made, _ = VECTORS[vector.kind].steps["whole"].meaning(inputs, vector.scale, ())
-    assert made is not None  # noqa: S101 - whole work makes the output
-    return order.give(made, vector.output.ranks)
+def check_or_sample(
+    workload: Workload, mapping: Mapping, program: Program
+) -> tuple[OperatorCheck, ...]:
+    """Check all of a small workload, a sample of a large one."""
+    require_program(workload, mapping, program)
+    return check(workload, mapping, program, 0 if workload.macs > MOST_MACS else None)

@@ -1,8 +1,8 @@
 """Check of what several chips compute, each on its part, against plain numpy.
 
-Each chip's program runs in the interpreter on its parts of random tensors. Its results are compared
-with the same parts of the whole workload's, which numpy computes. What comes over links is put
-together from the results of other chips, and compared with the expected values that it had read.
+All chips run one program, on parts of the same shapes: it is checked once. The values of each
+chip's part of random tensors are compared with the same part of the whole workload's, by numpy.
+What comes over links is put together from the results of other chips, and compared, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from simaccel.diagnosis import check
+from simaccel.diagnosis.check import (
+    TOLERANCE,
+    CheckFailedError,
+    OperatorCheck,
+    check,
+    require_small,
+)
+from simaccel.diagnosis.layout import Booleans
+from simaccel.diagnosis.plain_values import expected_values, random_tensors, written_elements
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.chips.sharding import Pod
@@ -22,31 +30,32 @@ from simaccel.workload import Workload
 from simaccel.workload.vectors.kind import Array
 
 
-def check_chips(workload: Workload, pod: Pod) -> tuple[check.OperatorCheck, ...]:
-    """Execute each chip's part of a workload, and compare all results.
+def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
+    """Check the program of all chips, each chip's part of a workload, and what goes over links.
 
-    Pods with several places (`Pod.places`) execute the n-th chip of each together.
+    Of pods with several places (`Pod.places`) the n-th chips of each are a part together.
 
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
         CheckFailedError: an output or an exchange is wrong; names operator and chip.
     """
-    check.require_small(workload)
-    inputs = check.random_tensors(workload, seed=0)
-    expected = check.expected_values(workload, inputs)
+    require_small(workload)
     program = lower(pod.workload, pod.mapping)
     require_program(pod.workload, pod.mapping, program)
+    checks = check(pod.workload, pod.mapping, program)
+    inputs = random_tensors(workload, seed=0)
+    expected = expected_values(workload, inputs)
     outputs = {operator.output.tensor for operator in pod.workload.operators}
     results: list[dict[str, Array]] = []
-    checks: list[tuple[check.OperatorCheck, ...]] = []
-    for chip in range(len(pod.places[0])):
+    n_chips = len(pod.places[0])
+    for chip in range(n_chips):
         tensors = {}  # before it runs, with the expected values of what comes over links
         for name in pod.workload.tensors:
             tensor, layout = pod.layouts[name]
             whole = inputs[tensor] if name in outputs else expected[tensor]
-            box = layout.box(whole.shape, chip)
-            tensors[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
-        checked, values = check.execute(pod.workload, pod.mapping, program, tensors)
+            part = _part(whole, layout, chip)  # without the border after it that a chip doesn't use
+            tensors[name] = part[tuple(map(slice, pod.workload.shapes[name]))]
+        values = expected_values(pod.workload, tensors)
         _compare(pod, values, expected, chip)
         stored = {
             part.source: _part(expected[part.tensor], part.source_layout, chip)
@@ -54,29 +63,23 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[check.OperatorCheck, ...]
             if part.is_stored
         }
         results.append(values | stored)
-        checks.append(checked)
     for exchange in pod.exchanges:
-        written = check.written_elements(workload, exchange.tensor)
+        written = written_elements(workload, exchange.tensor)
         border = ~written & written.any()  # elements of an output that no operator writes
         _check_exchange(exchange, results, expected[exchange.tensor], border)
     return tuple(
-        replace(
-            of_chips[0],
-            compared=sum(each.compared for each in of_chips),
-            elements=sum(each.elements for each in of_chips),
-            deviation=max(each.deviation for each in of_chips),
-        )
-        for of_chips in zip(*checks, strict=True)
+        replace(one, compared=n_chips * one.compared, elements=n_chips * one.elements)
+        for one in checks
     )
 
 
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:
-    """Compare a chip's stored tensors; partial sums are compared once they are added."""
+    """Compare a chip's tensors; partial sums are compared once they are added."""
     for name, computed in values.items():
         tensor, layout = pod.layouts[name]
         if not layout.partial:
             part = _part(expected[tensor], layout, chip)
-            _require_close(computed, part[_used_positions(computed.shape)], name)
+            _require_close(computed, part[tuple(map(slice, computed.shape))], name)
 
 
 def _part(whole: Array, layout: ChipLayout, chip: int) -> Array:
@@ -84,23 +87,13 @@ def _part(whole: Array, layout: ChipLayout, chip: int) -> Array:
 
 
 def _require_close(computed: Array, expected: Array, name: str) -> None:
-    known = ~np.isnan(computed)
     most = float(np.abs(expected).max(initial=0.0)) or 1.0
-    if np.abs(computed - expected, where=known, out=np.zeros(computed.shape)).max(initial=0.0) > (
-        check.TOLERANCE * most
-    ):
-        raise check.CheckFailedError(
-            f"check failed: {name} on a chip differs from the whole workload"
-        )
-
-
-def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the slices of a tensor without the border after them that a chip doesn't use."""
-    return tuple(map(slice, shape))
+    if not np.abs(computed - expected).max(initial=0.0) <= TOLERANCE * most:
+        raise CheckFailedError(f"check failed: {name} on a chip differs from the whole workload")
 
 
 def _check_exchange(
-    exchange: Exchange, results: list[dict[str, Array]], expected: Array, border: check.Booleans
+    exchange: Exchange, results: list[dict[str, Array]], expected: Array, border: Booleans
 ) -> None:
     """Put together what each chip receives in an exchange from the chips' results; compare it."""
     outcome = []
@@ -118,7 +111,7 @@ def _check_exchange(
                 received[positions] = True
         box = exchange.target_layout.box(expected.shape, chip)
         if not received[box].all():
-            raise check.CheckFailedError(f"check failed: {exchange.name} leaves elements out")
+            raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
     for chip, values in enumerate(outcome):
         results[chip][exchange.target] = values

@@ -1,4 +1,4 @@
-"""The part of a program that a sampled check executes, and the values that it compares."""
+"""The part of a program that a check executes, and the values that it compares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from simaccel.diagnosis.check import einsum_values, vector_values
+from simaccel.diagnosis.layout import Booleans, Integers, flat_places, split_places
+from simaccel.diagnosis.plain_values import einsum_values, vector_values
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.program.program import Compute, Load, Node, ProgramLoop, Sfu, Tile, UnitCommand
@@ -21,12 +21,13 @@ from simaccel.program.shared_tensors import Box
 from simaccel.workload import Einsum, Operand, Operator, Workload
 from simaccel.workload.vectors.kind import Array
 
-Integers = npt.NDArray[np.int64]
+MOST_KEPT = 1 << 20
+"""The most elements of a tensor that is kept as an array."""
 
 
 @dataclass
 class WrittenTensor:
-    """Values that a program has written, by position in the whole tensor."""
+    """Values that a program has written to a large tensor, by position."""
 
     places: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     values: Array = field(default_factory=lambda: np.zeros(0))
@@ -61,15 +62,40 @@ class SampledGroups:
     """Of each rank that is not executed whole, the positions that are."""
     executed: float
     """Share of the work that the sample has."""
+    kept: dict[str, Array] = field(default_factory=dict)
+    """Values of small tensors, by position."""
     written: dict[str, WrittenTensor] = field(default_factory=dict)
     computed: dict[int, tuple[Box, Array]] = field(default_factory=dict)
     """What plain numpy has of a box of each operator's output, by the operator's number."""
 
-    @property
+    @cached_property
     def operators(self) -> list[Operator]:
         """All that the unit executes, in order."""
         inside = {one.name for _, space in self.spaces.values() for one in space.operators}
         return [one for one in self.workload.operators if one.name in inside]
+
+    def read(self, tensor: str, flat: Integers) -> Array:
+        """Return values by position in the whole tensor; NaN is what nothing has written yet."""
+        shape = self.workload.shapes[tensor]
+        if math.prod(shape) > MOST_KEPT:
+            written = self.written.get(tensor, WrittenTensor())
+            return written.read(flat, self._values_unwritten(tensor, split_places(flat, shape)))
+        if tensor not in self.kept:
+            everywhere = split_places(np.arange(math.prod(shape)), shape)
+            self.kept[tensor] = self._values_unwritten(tensor, everywhere).reshape(-1)
+        return self.kept[tensor][flat]
+
+    def write(self, tensor: str, flat: Integers, values: Array) -> None:
+        """Write values by position in the whole tensor."""
+        if math.prod(self.workload.shapes[tensor]) > MOST_KEPT:
+            self.written.setdefault(tensor, WrittenTensor()).write(flat, values)
+        else:
+            self.read(tensor, flat)
+            self.kept[tensor][flat] = values
+
+    def _values_unwritten(self, tensor: str, places: Sequence[Integers]) -> Array:
+        writers = [one for one in self.operators if one.output.tensor == tensor]
+        return np.where(is_written(places, writers), np.nan, self.values_at(tensor, places))
 
     def values_before(self, tensor: str, box: Box) -> Array:
         """Return the values that a tensor has before the unit begins, of a box."""
@@ -178,7 +204,7 @@ def _start(operand: Operand, low: Map[str, int]) -> tuple[int, ...]:
     )
 
 
-def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> npt.NDArray[np.bool_]:
+def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> Booleans:
     """Return which positions of a tensor operators write."""
     written = np.zeros((), dtype=np.bool_)
     for writer in writers:
@@ -187,14 +213,6 @@ def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> npt.N
             own = own & (span.start <= at) & (at < span.stop)
         written = written | own
     return written
-
-
-def flat_places(places: Sequence[Integers], shape: Sequence[int]) -> Integers:
-    """Return the positions in a whole tensor, counted along its last dimension."""
-    found = np.zeros((), dtype=np.int64)
-    for place, size in zip(places, shape, strict=True):
-        found = found * size + place
-    return found
 
 
 def _draw_values(tensor: str, places: Integers) -> Array:

@@ -1,22 +1,23 @@
 """Checks, whole and sampled, find programs that compute something else than their workload."""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import cast
 
 import numpy as np
 import pytest
 
-from simaccel.diagnosis.check import (
-    CheckFailedError,
-    TooLargeToCheckError,
-    check,
-    einsum_values,
-    execute,
-    vector_values,
-)
+from simaccel.diagnosis.check import CheckFailedError, TooLargeToCheckError, check
 from simaccel.diagnosis.check_chips import check_chips
+from simaccel.diagnosis.layout import Layout
+from simaccel.diagnosis.plain_values import einsum_values, vector_values
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import holding_tensor
+from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import parse_program, program_text
@@ -32,15 +33,21 @@ from simaccel.workload import (
     Workload,
     attention,
     build,
+    conv2d,
     gemm,
     operand,
 )
 from simaccel.workload.attention import Scope
-from tests.draws import DRAWS
+from simaccel.workload.vectors import VECTORS
+from simaccel.workload.vectors.kind import VectorStep
+from tests.drawn_trees import draw_case, draw_held, over_cores
+from tests.draws import DRAWS, seeds
 from tests.trees import mapping, vector, workload
 from validation.searches import QUICK
 
 SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
+UNEVEN = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=5)
+LARGE = ModelDimensions(hidden=768, heads=12, head_size=64, ff_size=3072)
 TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 
@@ -76,22 +83,6 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
         if one.operator not in inside:  # what they make may stay on chip
             assert one.compared == one.elements
         assert one.deviation < 1e-12
-
-
-def _checked(workload: Workload, edit: tuple[str, str]) -> None:
-    mapping = make_mapping(workload, load_accelerator("toy"), "naive-m")
-    text = program_text(lower(workload, mapping))
-    assert edit[0] in text
-    check(workload, mapping, parse_program(text.replace(*edit)))
-
-
-def test_a_wrong_scale_is_found() -> None:
-    """Where it leaves the chip: weights that stay are seen in what A makes of them."""
-    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
-    with pytest.raises(
-        CheckFailedError, match=r"check failed: (softmax|A) writes .* plain numpy has"
-    ):
-        _checked(workload, ("scale 0.57", "scale 0.67"))
 
 
 def test_a_missing_reduction_step_is_found() -> None:
@@ -187,18 +178,29 @@ def test_an_output_repeats_what_it_has_a_rank_for_that_no_input_has() -> None:
     assert check(of, result.mapping, result.program)
 
 
-def test_values_that_overflow_are_not_called_unwritten() -> None:
-    """Infinity less itself is no number, whoever adds it up."""
-    of = gemm(m=2, k=2, n=2)
-    on = load_accelerator("toy")
-    chosen = make_mapping(of, on, "naive-m", Options())
-    tensors = {name: np.full(shape, np.inf) for name, shape in of.shapes.items()}
-    tensors["B"][..., 0, :] *= -1
+def test_values_that_are_no_numbers_are_not_called_unwritten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of an operator that is added with a root of negative values."""
+    of = workload(Vector("root", "relu", {"m": 4}, (operand("x m"),), operand("O m")))
+    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
+    steps = VECTORS["relu"].steps
+    roots = replace(steps["whole"], meaning=lambda x, *_: (np.sqrt(x[0]), ()))
+    monkeypatch.setitem(cast("dict[str, VectorStep]", steps), "whole", roots)
     with (
         np.errstate(invalid="ignore"),
-        pytest.raises(CheckFailedError, match="no numbers in plain numpy"),
+        pytest.raises(CheckFailedError, match="root makes values that are no numbers in plain"),
     ):
-        execute(of, chosen, lower(of, chosen), tensors)
+        check(of, chosen, lower(of, chosen))
+
+
+def test_operators_in_the_wrong_order_are_found() -> None:
+    of = attention(SMALL, batch=1, seq_len=5, scope="la")
+    chosen = make_mapping(of, load_accelerator("toy"), "strips")
+    program = lower(of, chosen)
+    for seed in (None, 0):
+        with pytest.raises(CheckFailedError, match=r"reads .* before .* writes it"):
+            check(of, chosen, Program(name="p", body=program.body[::-1]), seed)
 
 
 def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
@@ -215,3 +217,135 @@ def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
     assert {one.tensor for one in result.pod.exchanges} == {"Y", "U"}
     assert result.run.cycles >= result.prediction.bound_cycles
     assert all(check.deviation < 1e-12 for check in check_chips(whole, result.pod))
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flash"])
+def test_a_sample_compares_a_part_of_each_output(dataflow: str) -> None:
+    of = attention(UNEVEN, batch=2, seq_len=5, scope="block")
+    chosen = make_mapping(of, load_accelerator("toy"), dataflow)
+    program = lower(of, chosen)
+    whole = check(of, chosen, program)
+    assert all(one.executed == 1 for one in whole)
+    for seed in range(3):
+        part = check(of, chosen, program, seed)
+        pairs = list(zip(part, whole, strict=True))
+        assert all(one.compared <= all_of.compared for one, all_of in pairs)
+        assert all(one.compared for one, all_of in pairs if all_of.compared)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("scale 0.57", "scale 0.67"), "(softmax|A) writes .* plain numpy has"),
+        (("store Q\n", "reserve Q queue 2\n"), "Q leaves .* elements of Q unwritten"),
+        (("load X queue 0", "reserve X queue 0"), "tile X is read before it is written"),
+    ],
+)
+def test_a_damaged_program_is_found(edit: tuple[str, str], message: str) -> None:
+    of = attention(UNEVEN, batch=2, seq_len=5, scope="la" if "scale" in edit[0] else "block")
+    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
+    text = program_text(lower(of, chosen))
+    assert edit[0] in text
+    damaged = parse_program(text.replace(*edit))
+    for seed in (None, 0, 1):
+        with pytest.raises(CheckFailedError, match=message):
+            check(of, chosen, damaged, seed)
+
+
+def test_a_large_block_is_sampled() -> None:
+    """Of 512 tokens, batch 8: 32 G MACs, of which a row of tiles is executed."""
+    of = attention(LARGE, batch=8, seq_len=512, scope="block")
+    chosen = make_mapping(of, load_accelerator("edge"), "naive")
+    found = {one.operator: one for one in check(of, chosen, lower(of, chosen), 0)}
+    assert all(one.executed < 1 and 0 < one.compared < one.elements / 100 for one in found.values())
+    assert found["FF1"].elements == 8 * 512 * 3072
+
+
+@pytest.mark.parametrize(("hw", "dataflow"), [("edge", "naive"), ("eyeriss_like", "ruby-s")])
+def test_of_a_convolution_some_rows_and_columns_are_executed(hw: str, dataflow: str) -> None:
+    """Windows slide along a row of tiles, of which the sample has no more than what is before."""
+    of = conv2d(m=64, c=4, p=112, q=112, r=3, s=3)
+    chosen = make_mapping(of, load_accelerator(hw), dataflow, Options(patience=2))
+    (found,) = check(of, chosen, lower(of, chosen), 0)
+    assert 0 < found.executed < 0.4  # with all rows and columns 0.5 and 1
+    assert found.compared == pytest.approx(found.executed * found.elements)
+
+
+def test_a_sample_of_a_tile_that_is_too_large_is_refused() -> None:
+    of = gemm(m=64, k=2**30, n=64)
+    chosen = make_mapping(of, load_accelerator("edge"), "naive-m")
+    with pytest.raises(TooLargeToCheckError, match=r"a sample has .* of gemm .*allowed"):
+        check(of, chosen, lower(of, chosen), 0)
+
+
+def test_random_trees_are_right_in_any_sample() -> None:
+    cases = parts = 0
+    for seed in seeds(12):
+        draw = draw_held if seed % 3 == 0 else draw_case
+        case = draw(seed, spatial=seed % 2 == 0)
+        if case is None:
+            continue
+        case = over_cores(seed, case)
+        program = lower(case.of, case.mapping)
+        whole = sum(one.compared for one in check(case.of, case.mapping, program))
+        part = sum(one.compared for one in check(case.of, case.mapping, program, seed))
+        assert 0 < part <= whole
+        cases += 1
+        parts += part < whole
+    assert cases > 6
+    assert parts > 1
+
+
+@cache
+def _program(scope: Scope, dataflow: str) -> tuple[Workload, Mapping, str]:
+    of = attention(UNEVEN, batch=2, seq_len=5, scope=scope)
+    chosen = make_mapping(of, load_accelerator("toy"), dataflow)
+    return of, chosen, program_text(lower(of, chosen))
+
+
+def _without_line(draw: Random, lines: list[str]) -> list[str]:
+    """Leave a transfer or a computation out."""
+    at = draw.choice([n for n, line in enumerate(lines) if re.match(r" +(load|store|comp)", line)])
+    return lines[:at] + lines[at + 1 :]
+
+
+def _shifted(draw: Random, lines: list[str]) -> list[str]:
+    """Let a loop begin one position later than it does."""
+    at = draw.choice([n for n, line in enumerate(lines) if re.search(r"loop \w+ \d+ from", line)])
+    later = re.sub(r"from (\d+)", lambda found: f"from {int(found[1]) + 1}", lines[at])
+    return [*lines[:at], later, *lines[at + 1 :]]
+
+
+@pytest.mark.parametrize("damage", [_without_line, _shifted])
+def test_damage_of_a_random_line_is_found(
+    damage: Callable[[Random, list[str]], list[str]],
+) -> None:
+    """Most of the programs that are wrong in the whole are so in any sample."""
+    cases = [_program("block", "naive"), _program("la", "flash")]
+    wrong = noticed = 0
+    for seed in seeds(12):
+        of, chosen, text = cases[seed % len(cases)]
+        lines = damage(Random(seed), text.splitlines(keepends=True))  # noqa: S311 - to repeat
+        damaged = parse_program("".join(lines))
+        try:
+            check(of, chosen, damaged)
+        except CheckFailedError:
+            wrong += 1
+        else:
+            continue
+        try:
+            check(of, chosen, damaged, seed)
+        except CheckFailedError:
+            noticed += 1
+    assert wrong > 6
+    assert noticed > wrong / 2
+
+
+def test_positions_of_a_large_box() -> None:
+    """Of more elements than numpy's buffers have: 64 rows of 256, in dimensions of their own."""
+    whole = (slice(0, 64), slice(0, 256), slice(0, 1))
+    layout = Layout(whole, (64, 256, 1), (0, 1, 2), (64, 256, 1), (64, 256, 1))
+    (rows, columns, _), inside = layout.places(whole)
+    assert inside.all()
+    assert np.array_equal(rows[..., 0], np.repeat(np.arange(64), 256).reshape(64, 256))
+    assert np.array_equal(columns[..., 0], np.tile(np.arange(256), 64).reshape(64, 256))

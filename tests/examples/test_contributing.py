@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from simaccel import gemm, lazy, load_accelerator, simulate
-from simaccel.diagnosis.check import check, vector_values
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.plain_values import vector_values
 from simaccel.files.catalogue import Catalogue
 from simaccel.importers.workloads import load_workload
 from simaccel.machine.machine import Machine

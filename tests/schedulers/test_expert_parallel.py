@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel.diagnosis.check import expected_values, random_tensors
 from simaccel.diagnosis.check_chips import check_chips
+from simaccel.diagnosis.plain_values import expected_values, random_tensors
 from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec

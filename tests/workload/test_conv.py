@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.diagnosis.check import check, einsum_values
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.plain_values import einsum_values
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.diagnosis.check import einsum_values
+from simaccel.diagnosis.plain_values import einsum_values
 from simaccel.errors import InputError
 from simaccel.workload import (
     Conv,

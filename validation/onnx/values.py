@@ -25,7 +25,8 @@ from onnx.reference.ops.op_gemm import Gemm_7
 from onnx.reference.ops.op_matmul import MatMul
 
 from simaccel import load_accelerator, simulate
-from simaccel.diagnosis.check import einsum_values, execute, random_tensors, vector_values
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.plain_values import einsum_values
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Einsum, Workload
@@ -149,33 +150,6 @@ def _blocks(value: Array, shape: Sequence[int], is_conv: bool) -> Iterator[Array
         yield value[tuple(slice(n) for n in most)].reshape(shape)
 
 
-def tensors_near_one(of: Workload) -> dict[str, Array]:
-    """Return random inputs; each weight is divided by the largest value that it makes.
-
-    Gates multiply values by one another: of random weights they would leave all numbers.
-    """
-    tensors = random_tensors(of, 0)
-    made = {operator.output.tensor for operator in of.operators}
-    for operator in of.operators:
-        is_einsum = isinstance(operator, Einsum)
-        values = (
-            einsum_values(operator, tensors)
-            if isinstance(operator, Einsum)
-            else vector_values(operator, tensors)
-        )
-        names = [operand.tensor for operand in operator.inputs]
-        weight = next((name for name in names if of.tensors[name].kind == "weight"), None)
-        most = float(np.abs(values).max())
-        if is_einsum and weight is not None and most:
-            tensors[weight] = tensors[weight] / most
-            values = values / most
-        out = operator.output
-        tensors[out.tensor][out.box(operator.ranks)] = values.reshape(out.shape(operator.ranks))
-    return {
-        name: np.zeros_like(tensor) if name in made else tensor for name, tensor in tensors.items()
-    }
-
-
 def rows(
     path: Path, dims: Mapping[str, int], dataflows: Sequence[str], options: Options
 ) -> Iterator[dict[str, Any]]:
@@ -197,8 +171,8 @@ def rows(
     for dataflow in dataflows:
         mapping = make_mapping(of, on, dataflow, options)
         result = simulate(of, on, mapping)
-        checks, _ = execute(of, mapping, result.program, tensors_near_one(of))
-        checked = sum(check.compared for check in checks)
+        checks = check(of, mapping, result.program)
+        checked = sum(one.compared for one in checks)
         cycles = result.run.cycles
         yield {**counts, "dataflow": dataflow, "cycles": cycles, "checked": checked}
 

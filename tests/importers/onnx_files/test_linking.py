@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.diagnosis.check import check, expected_values
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.plain_values import expected_values
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from tests.draws import DRAWS
 

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.compulsory import distinct_bytes
-from simaccel.diagnosis.check import check, expected_values
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.plain_values import expected_values
 from simaccel.importers.onnx_files import load_onnx
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import save
