@@ -343,10 +343,10 @@ def check(
         interpret_within(program, memory)
     except ProgramError as error:
         raise CheckFailedError(f"check failed: {error}") from None
-    missing = [one.name for one in workload.operators if one.name not in memory.checks]
+    missing = [name for name in memory.names if name not in memory.checks]
     if missing:
         raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    return tuple(memory.checks[one.name] for one in workload.operators)
+    return tuple(memory.checks[name] for name in memory.names)
 
 
 def check_or_sample(

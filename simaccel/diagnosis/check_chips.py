@@ -68,8 +68,8 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         border = ~written & written.any()  # elements of an output that no operator writes
         _check_exchange(exchange, results, expected[exchange.tensor], border)
     return tuple(
-        replace(one, compared=n_chips * one.compared, elements=n_chips * one.elements)
-        for one in checks
+        replace(each, compared=n_chips * each.compared, elements=n_chips * each.elements)
+        for each in checks
     )
 
 

@@ -1,4 +1,4 @@
-"""What operators make of whole tensors, in plain numpy: ``np.einsum`` and vector operators.
+"""Values that operators make of whole tensors, in plain numpy, by ``np.einsum`` or vector kind.
 
 These are the values that a program's results are compared with, independently of tiles.
 """

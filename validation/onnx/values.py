@@ -172,7 +172,7 @@ def rows(
         mapping = make_mapping(of, on, dataflow, options)
         result = simulate(of, on, mapping)
         checks = check(of, mapping, result.program)
-        checked = sum(one.compared for one in checks)
+        checked = sum(operator.compared for operator in checks)
         cycles = result.run.cycles
         yield {**counts, "dataflow": dataflow, "cycles": cycles, "checked": checked}
 
