@@ -128,7 +128,7 @@ class _View:
         return np.where(inside, flat, 0), inside
 
 
-class _Memory:
+class _CheckedMemory:
     """The DRAM: it holds what executed iterations have stored."""
 
     def __init__(
@@ -338,7 +338,7 @@ def check(
     """
     if seed is None:
         require_small(workload)
-    memory = _Memory(workload, mapping, program, seed)
+    memory = _CheckedMemory(workload, mapping, program, seed)
     try:
         interpret_within(program, memory)
     except ProgramError as error:
