@@ -79,7 +79,7 @@ def chip_share(
     if on_one and not options.sequence_parallel:
         return None
     if {*degrees} == {None} and not options.sequence_parallel:
-        split = _split_of(workload, accelerator, dataflow)
+        split = _split_of(workload, accelerator, options, dataflow)
         spreads, pod = split.spreads, split.pod
     else:
         sequence, copies = options.sequence_parallel, options.copies
@@ -89,6 +89,13 @@ def chip_share(
             pod = share_of(workload, spreads, accelerator.pod)
         except InputError as error:
             raise name_legal_splits(error, workload, accelerator) from None
+    return _share_of(workload, spreads, pod, accelerator, options)
+
+
+def _share_of(
+    workload: Workload, spreads: Spreads, pod: Pod, accelerator: Accelerator, options: Options
+) -> ChipShare:
+    """Return the share of a chip by a split, with its weights sharded if ``options`` say so."""
     once: KeptOnce = {}
     if options.shard_weights:
         once = sharded_weights(workload, spreads, accelerator.pod.count)
@@ -106,16 +113,18 @@ def with_split(workload: Workload, accelerator: Accelerator, options: Options) -
     """Return a workload with the name of its fastest split, unless ``options`` have degrees."""
     if accelerator.pod.count == 1 or {*options.degrees} != {None} or options.sequence_parallel:
         return workload
-    return replace(workload, split=_split_of(workload, accelerator, DEPLOYED).name)
+    return replace(workload, split=_split_of(workload, accelerator, options, DEPLOYED).name)
 
 
-def _split_of(workload: Workload, accelerator: Accelerator, dataflow: str) -> LegalSplit:
+def _split_of(
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str
+) -> LegalSplit:
     """Return the split that a workload was compiled for, if these chips can; else the fastest."""
     if workload.split:
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
-    run = _run_of(accelerator, dataflow)
+    run = _run_of(accelerator, dataflow, Options(shard_weights=options.shard_weights))
     return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run)
 
 
@@ -130,7 +139,8 @@ def settle_loads(
     ``loads``: workloads, and how many times each runs.
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
-    return settle_degrees(options, accelerator, works, _run_of(accelerator, dataflow))
+    run = _run_of(accelerator, dataflow, Options(shard_weights=options.shard_weights))
+    return settle_degrees(options, accelerator, works, run)
 
 
 def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
@@ -141,28 +151,32 @@ def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
 
 
 @lru_cache(8)
-def _run_of(accelerator: Accelerator, dataflow: str) -> RunSplit | None:
+def _run_of(accelerator: Accelerator, dataflow: str, options: Options) -> RunSplit | None:
     """Return the function that measures splits by runs; None where mappings need a search."""
     unsearched = _plain_dataflow(dataflow, accelerator)
-    return partial(_split_cycles, unsearched) if unsearched else None
+    return partial(_split_cycles, unsearched, options) if unsearched else None
 
 
 def _split_cycles(
-    dataflow: str, split: LegalSplit, accelerator: Accelerator, below: float
+    dataflow: str, options: Options, split: LegalSplit, accelerator: Accelerator, below: float
 ) -> float:
     """Return the cycles of a split by a dataflow that needs no search; infinite if not ``below``.
 
     For `deployed` the compiler sees the workload that this split leaves on a chip.
     """
-    split_of = partial(split_by_name, split.name, accelerator=accelerator)
-    chip = accelerator.with_sections(chips=ONE_CHIP)
+
+    def share_of_chip(part: Workload) -> ChipShare:
+        cut = split_by_name(split.name, part, accelerator)
+        return _share_of(part, cut.spreads, cut.pod, accelerator, options)
+
+    workload = split.workload
     try:
         if dataflow == DEPLOYED:
-            workload = compile_graph(split.workload, accelerator, lambda part: split_of(part).pod)
-            split = split_of(workload)
-        mapping = make_mapping(split.pod.workload, chip, dataflow)
-        cuts = split.spreads, split.pod, mapping, accelerator.pod
-        pod = pod_of(split.workload, whole_mapping(split.workload, *cuts), accelerator)
+            workload = compile_graph(workload, accelerator, lambda part: share_of_chip(part).pod)
+        share = share_of_chip(workload)
+        mapping = make_mapping(share.pod.workload, share.accelerator, dataflow)
+        cuts = share.spreads, share.pod, mapping, accelerator.pod, share.once
+        pod = pod_of(workload, whole_mapping(workload, *cuts), accelerator)
         machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
         cycles = machine.cycles_below(below)
     except SimaccelError:  # a run of the split reports it

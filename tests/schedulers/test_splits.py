@@ -408,6 +408,39 @@ def test_chips_are_never_slower_than_fewer(
         assert taken <= simulate(workload, pod, "deployed", options=options).run.cycles
 
 
+def _wide_network() -> Workload:
+    window = {"N": 8, "P": 6, "Q": 6}
+    layers: dict[str, Any] = {
+        "c1": {"kind": "conv", "shape": {**window, "M": 512, "C": 512, "R": 3, "S": 3}},
+        "r1": {"kind": "relu"},
+        "c2": {"kind": "conv", "shape": {**window, "M": 1024, "C": 512, "R": 1, "S": 1}},
+    }
+    layers["c1"]["padding"] = 1
+    return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "given"),
+    [
+        # chips that do the same have all weights alike: 264,126 cycles to gather them
+        (
+            build("gpt2", prompt=64),
+            Options(shard_weights=True),
+            Options(tensor_parallel=4, shard_weights=True),
+        ),
+        # an estimate of 19,569 cycles and a run of 17,548; rows take 18,762
+        (_wide_network(), Options(), Options(data_parallel=4)),
+    ],
+)
+def test_no_degree_is_faster_than_what_is_taken(
+    workload: Workload, options: Options, given: Options
+) -> None:
+    """Weights in pieces, and an estimate above the run."""
+    pod = load_accelerator("tpu_v5e", ["chips=4"])
+    taken = simulate(workload, pod, "deployed", options=options).run.cycles
+    assert taken <= simulate(workload, pod, "deployed", options=given).run.cycles
+
+
 @pytest.mark.parametrize("chip", ["tpu_v5e", "tpu_v4"])
 def test_chips_never_generate_slower_than_one(chip: str) -> None:
     """On four of `tpu_v4` weights stay on the chip, which the layers of one don't fit."""
