@@ -396,10 +396,10 @@ def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
         ("tpu_v4", 4, "gpt2", {"phase": "decode", "kv_len": 512, "scope": "model"}),
     ],
 )
-def test_chips_are_never_slower_than_fewer(
+def test_chips_are_never_slower_than_one(
     chip: str, count: int, name: str, sizes: dict[str, Any]
 ) -> None:
-    """Than one, or than all of them by degrees of parallelism that are given."""
+    """Nor than all of them by degrees of parallelism that are given."""
     workload, pod = build(name, **sizes), load_accelerator(chip, [f"chips={count}"])
     taken = simulate(workload, pod, "deployed").run.cycles
     assert taken <= simulate(workload, load_accelerator(chip), "deployed").run.cycles
