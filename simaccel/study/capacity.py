@@ -99,12 +99,14 @@ def _holding_stages(
             stages = pod.count // size
             point = base_point(workload, accelerator)
             plan = plan_pipeline(replace(point, stages=stages, options=free))
-            if all(
-                all(
-                    demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
-                    <= (demand.capacity_bytes or demand.needed_bytes)
-                    for demand in _demands_of_chip(stage.workload, plan.group, plan.options)
-                )
+            demands = (
+                demand
                 for stage in plan.stages
+                for demand in _demands_of_chip(stage.workload, plan.group, plan.options)
+            )
+            if all(
+                demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
+                <= (demand.capacity_bytes or demand.needed_bytes)
+                for demand in demands
             ):
                 yield stages

@@ -124,7 +124,7 @@ def _split_of(
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
-    run = _run_of(accelerator, dataflow, Options(shard_weights=options.shard_weights))
+    run = _run_of(accelerator, dataflow, options.shard_weights)
     return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run)
 
 
@@ -139,7 +139,7 @@ def settle_loads(
     ``loads``: workloads, and how many times each runs.
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
-    run = _run_of(accelerator, dataflow, Options(shard_weights=options.shard_weights))
+    run = _run_of(accelerator, dataflow, options.shard_weights)
     return settle_degrees(options, accelerator, works, run)
 
 
@@ -151,9 +151,13 @@ def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
 
 
 @lru_cache(8)
-def _run_of(accelerator: Accelerator, dataflow: str, options: Options) -> RunSplit | None:
-    """Return the function that measures splits by runs; None where mappings need a search."""
+def _run_of(accelerator: Accelerator, dataflow: str, shard_weights: bool) -> RunSplit | None:  # noqa: FBT001 - a key of the cache
+    """Return the function that measures splits by runs; None where mappings need a search.
+
+    It is one object for equal arguments, as it is a key of the cache of `fastest_split`.
+    """
     unsearched = _plain_dataflow(dataflow, accelerator)
+    options = Options(shard_weights=shard_weights)
     return partial(_split_cycles, unsearched, options) if unsearched else None
 
 
@@ -186,16 +190,20 @@ def _split_cycles(
 
 def _chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
     """Return the estimate of a workload's splits, with the `slowdowns` of a dataflow."""
-    slowdowns = _slowdowns(workload, accelerator.with_sections(chips=ONE_CHIP), dataflow)
+    chip, parameters = accelerator.with_sections(chips=ONE_CHIP), repr(workload.parameters)
+    slowdowns = _slowdowns(workload, chip, dataflow, parameters)
     return ChipWork(workload, accelerator, slowdowns)
 
 
 @lru_cache(8)
-def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str, Fraction]:
+def _slowdowns(
+    workload: Workload, chip: Accelerator, dataflow: str, _parameters: str
+) -> dict[str, Fraction]:
     """Return the factor of each operator's cycles over `ChipWork`'s estimate, by a dataflow.
 
     The cycles are the closed form's on one chip, by a mapping that needs no search
-    (`_plain_dataflow`). Empty where there is none, or where one chip can't run the workload.
+    (`_plain_dataflow`). Empty where there is none, or where one chip can't run the workload. The
+    key of the cache has parameters, from which a compiler takes blocks of rows.
     """
     slowdowns, unsearched = dict[str, Fraction](), _plain_dataflow(dataflow, chip)
     if not unsearched:
