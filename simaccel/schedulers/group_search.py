@@ -210,7 +210,7 @@ class GroupSearch:
         return find_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
 
     def trees_of_holdings(self, held_bytes: int) -> list[Tree]:
-        """Return the tree that is likely the fastest of each combination of stationarities."""
+        """Return of each set the likely fastest tree for each combination of stationarities."""
         room, found = self.goal.room - held_bytes, self.find(held_bytes).sets
         every = {id(candidates): candidates for candidates in found}.values()
         return [tree for candidates in every for tree in candidates.trees_of_holdings(room)]

@@ -219,7 +219,9 @@ def settle_degrees(
     def run_all(ways: _Ways, below: float) -> float:
         cycles = 0.0
         for split, (_, times) in zip(ways.splits, works, strict=True):
-            cycles += times * run(split, accelerator, (below - cycles) / times) if run else 0
+            if run is None or cycles >= below:
+                return math.inf
+            cycles += times * run(split, accelerator, (below - cycles) / times)
         return cycles
 
     if pod.count > 1 and {*options.degrees} == {None}:

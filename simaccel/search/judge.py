@@ -28,6 +28,7 @@ from simaccel.mapping.tree import (
 )
 from simaccel.search.effort import Each, Objective
 from simaccel.workload import VECTORS, Vector, Workload
+from simaccel.workload.workload import canonical_text
 
 Cost = tuple[float, float, float, float]
 """Cycles (0 if they are the objective), energy in pJ (0 if unknown), DRAM bytes, buffer bytes."""
@@ -150,7 +151,8 @@ class Judge:
             ]
             for body in bodies
         ]
-        keys = [(workload.fingerprint, key_of_body(body)) for body in plain]
+        text = _text_of(workload)
+        keys = [(text, key_of_body(body)) for body in plain]
         new: dict[object, _Task] = {}
         for key, body in zip(keys, bodies, strict=True):
             if key in self.outcomes and self.outcomes[key].is_enough(below):
@@ -193,6 +195,12 @@ class Judge:
 def shared_outcomes(_accelerator: Accelerator) -> dict[object, RunOutcome]:
     """Return the outcomes that all searches of this process for an accelerator share."""
     return {}
+
+
+@lru_cache(maxsize=64)
+def _text_of(workload: Workload) -> str:
+    """Return what decides runs of a workload: number formats, too, which fingerprints leave out."""
+    return canonical_text(workload)
 
 
 @dataclass(frozen=True)

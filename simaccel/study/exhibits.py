@@ -43,19 +43,11 @@ def exhibit_rows(
             every.append(_granularity(place, row, workload))
         elif row.result is not None:
             if exhibit == "roofline":
-                parts = roofline_points(row.result, workload, points[0].accelerator)
+                parts = roofline_points(row.result, workload, point.accelerator)
             else:
                 parts = _breakdown(row.result, workload)
             every += [{**place, **each} for each in parts]
     return every
-
-
-def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
-    """Return the DRAM bandwidth in bytes per cycle; None if it is unlimited."""
-    rate = accelerator.channel_rate
-    if rate.unlimited:
-        return None
-    return rate.n_bytes / rate.n_cycles * accelerator.dram.channels
 
 
 def roofline_points(
@@ -103,11 +95,9 @@ def _peak_of(operator: Record, workload: Workload, accelerator: Accelerator) -> 
             kind = workload.tensors[name].kind if name in workload.tensors else "intermediate"
             moved[accelerator.memory(kind)] += n_bytes
     backing = accelerator.every_backing
-    rates = {at: peak_bytes_per_cycle(backing[at]) for at in moved}
-    return min(
-        (rate * moved.total() / moved[at] for at, rate in rates.items() if rate and moved[at]),
-        default=float("inf"),
-    )
+    rates = {at: backing[at].bytes_per_cycle() for at in moved}
+    able = (rate * moved.total() / moved[at] for at, rate in rates.items() if rate and moved[at])
+    return float(min(able, default=float("inf")))
 
 
 def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
@@ -127,11 +117,11 @@ def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
         if not inside or {*operators_of(workload, each["name"])} <= inside
     ]
     cycles = sum(each["cycles"] for each in covered)
-    pes = result["ideal_cycles"] and result["macs"] / result["utilisation"] / result["cycles"]
+    useful = sum(each["utilisation"] * each["cycles"] for each in covered)
     return {
         **figures,
         "cycles": cycles,
-        "utilisation": sum(each["macs"] for each in covered) / pes / cycles,
+        "utilisation": useful / cycles if cycles else None,
         "footprint_bytes": result["footprint_bytes"],
     }
 

@@ -253,6 +253,20 @@ def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
     assert float(found["macs_per_cycle"]) <= float(found["roof_macs_per_cycle"])
 
 
+def test_a_granularity_without_products_has_no_utilisation(cli: Call, tmp_path: Path) -> None:
+    """A rectifier alone has no MACs, and takes no part of the array's peak."""
+    path = tmp_path / "rectifier.yaml"
+    path.write_text(
+        "kind: einsums\nname: rectifier\ntensors: {X: {kind: input}, Y: {kind: output}}\n"
+        "operators:\n  act: {kind: relu, ranks: {m: 8, n: 8}, "
+        "inputs: [{tensor: X, projection: [m, n]}], output: {tensor: Y, projection: [m, n]}}\n"
+    )
+    line = f"compare --hw toy --workload {path} --dataflow naive-m --exhibit granularity --json"
+    rows = json.loads(cli(line).stdout)["rows"]
+    assert {row["utilisation"] for row in rows} == {0}
+    assert all(row["cycles"] > 0 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("line", "attention"),
     [

@@ -252,6 +252,16 @@ def test_a_damaged_program_is_found(edit: tuple[str, str], message: str) -> None
             check(of, chosen, damaged, seed)
 
 
+def test_samples_alone_are_refused_by_their_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check of everything is limited before, by the MACs of the workload."""
+    of = attention(UNEVEN, batch=2, seq_len=5, scope="la")
+    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
+    monkeypatch.setattr("simaccel.diagnosis.check.MOST_SAMPLED", 1)
+    assert any(one.compared for one in check(of, chosen, lower(of, chosen)))
+    with pytest.raises(TooLargeToCheckError, match="a sample has"):
+        check(of, chosen, lower(of, chosen), 0)
+
+
 def test_a_large_block_is_sampled() -> None:
     """Of 512 tokens, batch 8: 32 G MACs, of which a row of tiles is executed."""
     of = attention(LARGE, batch=8, seq_len=512, scope="block")

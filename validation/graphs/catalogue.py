@@ -1,8 +1,8 @@
 """The catalogue's networks and models by dataflows that fuse: is what runs what they are?
 
 ``python -m validation.graphs.catalogue [--only NAMES] [--dataflows A,B] [--quick]`` maps whole
-networks, and blocks of models in prefill and decode, on `edge`, runs each, and writes
-`catalogue.csv`. A run is held to its workload as all are (`simaccel.run.conservation`: MACs,
+networks, and blocks of models in prefill and decode, on `edge` with unlimited DRAM, runs each, and
+writes `catalogue.csv`. A run is held to its workload as all are (`simaccel.run.conservation`: MACs,
 elements, stored positions, bytes with DRAM, the bound); beside it stand figures of the workload
 alone: its MACs, and the bytes that every mapping moves. It fails where a run is refused.
 """

@@ -20,7 +20,6 @@ from simaccel.papers.maestro.analysis.analysis import (
 )
 from simaccel.papers.maestro.analysis.counts import (
     DOUBLE,
-    INPUTS,
     Counts,
     counts_of_tensor,
     tensor_size,
@@ -35,7 +34,7 @@ from simaccel.papers.maestro.analysis.invocations import (
     Known,
     exact_sum,
 )
-from simaccel.papers.maestro.analysis.paper import DirectiveReading
+from simaccel.papers.maestro.analysis.paper import INPUTS, DirectiveReading
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY
 from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of

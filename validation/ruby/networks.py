@@ -230,11 +230,6 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return found
 
 
-def mean_saving(rows: Sequence[Row], ratio: str) -> float:
-    """Give the mean over kernels of 1 - ratio."""
-    return float(np.mean([1 - float(str(row[ratio])) for row in rows]))
-
-
 def smaller(one: Comparison, names: Sequence[str], search: Search) -> Comparison:
     """Give a few layers of a comparison with less effort."""
     layers = tuple(layer for layer in one.layers if layer.name in names)

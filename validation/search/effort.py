@@ -112,9 +112,10 @@ def main(words: list[str]) -> int:
             rows.append(row)
             print(*row, flush=True)
     order = [field.name for field in fields(EFFORT)]
-    with TABLE.open(newline="", encoding="utf-8") as file:
-        known = [row for row in csv.reader(file) if row[0] in order and row[0] not in words]
-    rows = sorted([*(known if words else ()), *rows], key=lambda row: order.index(str(row[0])))
+    if words:
+        with TABLE.open(newline="", encoding="utf-8") as file:
+            rows += [[*row] for row in csv.reader(file) if row[0] in order and row[0] not in words]
+    rows.sort(key=lambda row: order.index(str(row[0])))
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([FIELDS, *rows])
     return 0

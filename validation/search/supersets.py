@@ -30,7 +30,7 @@ from tests.trees import workload as small_workload
 TABLE = Path(__file__).with_name("supersets.csv")
 FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
 DRAWS = 60
-CHAINS = 100
+CHAINS = 0
 ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "mxu_128", "tpu_v1")
 SCHEDULED = ("naive", "flex", "flat", "flash")
 MAPSPACES = (("ruby", "ruby-s"), ("ruby-s", "pfm"), ("ruby", "ruby-t"), ("ruby-t", "pfm"))

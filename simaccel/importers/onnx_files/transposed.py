@@ -4,8 +4,9 @@ With stride s, position o = s j + a of the output is the sum of every s-th tap o
 adjacent inputs: each phase a is a convolution with its own taps. Its results are stored as
 [.., j, a, ..]. Each tap belongs to one phase, so that weights, inputs and multiply-accumulates are
 those of the file, except at the edges: taps beyond the output are not computed, and taps before
-the first input multiply zeros. Where the input has one position (the first layer of a generator),
-each tap makes a position of its own, and only taps inside the output are computed.
+the first input multiply zeros. Where the input has one position and taps are not
+apart (the first layer of a generator), each tap makes a position of its own, and only taps inside
+the output are computed.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ MOST_PHASES: Final = 256
 class Phases:
     """The phases of a dimension of ``made`` positions.
 
-    ``first``: of each phase with taps, (phase, window over the input). ``joined``: filters that
-    neither overlap nor are cut off, so that all phases are one operator, with a rank for the tap.
+    ``first``: of each phase with taps, (phase, window over the input). ``joined``: all phases
+    are one operator, with a rank for the tap: filters neither overlap nor are cut off, or the input
+    has one position.
     ``reach``: taps of the filter; of joined phases those inside the output.
     """
 

@@ -34,7 +34,7 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.tables import Row
 from simaccel.report.units import bytes_text, rate_text
-from simaccel.study.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
+from simaccel.study.exhibits import PARTS, Exhibit
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
@@ -155,7 +155,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     """
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA
-    peak, rate = accelerator.pes, peak_bytes_per_cycle(accelerator)
+    peak, rate = accelerator.pes, float(accelerator.bytes_per_cycle() or 0)
     figure = new_figure(_ROOF_WIDTH, _ROOF_HEIGHT, title)
     axes = figure.subplots()
     every = [row["macs_per_byte"] for row in finite] or [1.0]

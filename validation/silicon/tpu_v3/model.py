@@ -18,7 +18,6 @@ from validation.silicon.runs import attention_workload, loaded, run, vector_work
 
 Sizes = tuple[int, ...]
 
-CALIBRATION: Final = ("gemm_512x512x512", "softmax_2048x2048", "layernorm_2048x768")
 _BERT: Final = {
     "bert_base": (768, 12, 3072),
     "bert_large": (1024, 16, 4096),

@@ -10,6 +10,7 @@ import numpy as np
 
 from simaccel.papers.maestro.analysis.invocations import Invocation, exact_sum
 from simaccel.papers.maestro.analysis.paper import (
+    INPUTS,
     DirectiveReading,
     dims_of,
     layer_axes,
@@ -21,7 +22,6 @@ from simaccel.papers.maestro.dataflows.dataflow import ROLES, OutputLevel, Role,
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
 
 Counts = dict[str, int]
-INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
 DOUBLE: Final = 2
 """Slots of a tile: one is used while the other is filled."""
 

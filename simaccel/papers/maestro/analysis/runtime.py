@@ -1,6 +1,6 @@
 """MAESTRO's runtime of a tree: of its clusters, of the folds of its blocks, of vector passes.
 
-PEs with memories are in ``clusters``, vector operators in ``passes``. Of a systolic array the
+PEs with memories are in ``clusters``, vector operators in `passes_of`. Of a systolic array the
 columns are sub-clusters, and the PEs of a column (its rows) are inside. With
 weights held, a block of m x k x n on R rows says::
 
