@@ -66,7 +66,7 @@ def test_four_chips_make_what_one_makes() -> None:
         result = simulate(ff, pod, spread(ff, **columns, norm=norm))
         assert result.run.moved == result.prediction.moved
         checked = check_chips(ff, result.pod)
-        assert [one.compared for one in checked[:2]] == [64 * 128, 64 * 128]
+        assert [one.compared for one in checked[:2]] == [64 * 32, 64 * 32]
 
 
 def test_work_of_four_chips_is_that_of_one() -> None:
