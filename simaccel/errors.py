@@ -179,8 +179,12 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     'one of naive, flat'
     >>> suggest("INT8", ["int8", "bf16"])
     "did you mean 'int8'? (allowed: int8, bf16)"
+    >>> suggest("naive,flat", ["naive", "flex", "flat"])
+    'one name, not a list (naive, flex, flat)'
     """
     known = list(choices)
+    if "," in word and {part.strip() for part in word.split(",")} <= {*known}:
+        return f"one name, not a list ({', '.join(known)})"
     every, lower = ", ".join(known), {choice.lower(): choice for choice in known}
     close = get_close_matches(word, known, n=1)
     close = close or [name for key, name in lower.items() if key == word.lower()]

@@ -38,7 +38,7 @@ _SHOWN_FAULTS = 5
 
 
 class TraceReader(RunRecord):
-    """An open trace. Use ``TraceReader.open``; a context manager that closes the file.
+    """An open trace: ``TraceReader(path)`` opens it; a context manager that closes the file.
 
     Attributes:
         header: what reproduces the run; of older versions (``schema_version``) only as texts.
@@ -53,9 +53,19 @@ class TraceReader(RunRecord):
         n_rows: stored rows; ``n_segments``: stored segments.
     """
 
-    def __init__(self, path: Path, file: File) -> None:
-        self.path = path
-        self._closing = ExitStack()
+    def __init__(self, path: str | Path) -> None:
+        """Open a trace.
+
+        Raises:
+            TraceError: there is no such file, or it is no undamaged trace of this schema version.
+        """
+        self.path = Path(path)
+        with reading(self.path), ExitStack() as stack:
+            self._read(self.path, stack.enter_context(open_file(self.path)))
+            self._closing = stack.pop_all()
+
+    def _read(self, path: Path, file: File) -> None:
+        """Read all but the rows."""
         parts = require_layout(path, file)
         self.schema_version = int(file.attrs["schema_version"])
         self.cycles = int(file.attrs["cycles"])
@@ -105,16 +115,8 @@ class TraceReader(RunRecord):
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a trace.
-
-        Raises:
-            TraceError: there is no such file, or it is no undamaged trace of this schema version.
-        """
-        path = Path(path)
-        with reading(path), ExitStack() as stack:
-            trace = cls(path, stack.enter_context(open_file(path)))
-            trace._closing = stack.pop_all()
-            return trace
+        """Open a trace, as ``TraceReader(path)`` does."""
+        return cls(path)
 
     def close(self) -> None:
         """Close the file."""

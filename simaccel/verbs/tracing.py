@@ -71,7 +71,7 @@ class StallReport(ShownResult):
 
 
 class Trace(trace.TraceReader):
-    """An open trace. Use ``Trace.open``; a context manager that closes the file."""
+    """An open trace: ``Trace(path)`` opens it; a context manager that closes the file."""
 
     @property
     def title(self) -> str:

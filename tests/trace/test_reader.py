@@ -29,6 +29,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "t.h5"
 
 
+def test_a_path_opens_a_trace(path: Path, tmp_path: Path) -> None:
+    with TraceReader(str(path)) as trace:
+        assert trace.cycles == 64
+    with pytest.raises(TraceError, match=r"none\.h5"):
+        TraceReader(tmp_path / "none.h5")
+
+
 def test_events_have_names(path: Path) -> None:
     with TraceReader.open(path) as trace:
         events = trace.decode(trace.events(3, 4, "array"))
