@@ -19,19 +19,12 @@ _Rows = npt.NDArray[Any]
 class Front(Generic[Point]):
     """Points that no other one beats, the smallest in the first figure first.
 
-    ``seen``: the points of the space; ``more``: points on the front of which those here lie evenly;
-    ``proved``: no point of the space beats one of these.
+    ``seen``: the points of the space; ``proved``: no point of the space beats one of these.
     """
 
     points: tuple[Point, ...] = ()
     seen: int = 0
     proved: bool = False
-    more: int = 0
-
-    @property
-    def points_in_all(self) -> int:
-        """Number of points on the front, here or not."""
-        return len(self.points) + self.more
 
 
 def undominated_rows(rows: _Rows) -> _Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -135,21 +136,22 @@ def compare(
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, experiment.inputs())
     experiment, sweep = lists.sweep_chips(experiment, sweep)
-    if pareto is not None:
-        from simaccel.cli.exhibit import compare_fronts
+    from simaccel.cli import exhibit as saved
 
-        ctx.exit(compare_fronts(experiment, pareto, files, jobs, as_json=as_json))
-    if exhibit is not None:
-        from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
-
-        experiment, sweep = with_defaults(experiment, exhibit, sweep)
-    if exhibit == "bandwidth":
-        ctx.exit(show_bandwidths(experiment, target, files, jobs, as_json=as_json))
+    if (name := exhibit or ("pareto" if pareto is not None else None)) is not None:
+        experiment, sweep = saved.with_defaults(experiment, name, sweep)
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
-    every, shown = gather(lambda: wanted.points(experiment), lambda: lists.metrics_of(metrics))
+    every, shown, front = gather(
+        lambda: wanted.points(experiment),
+        lambda: lists.metrics_of(metrics),
+        lambda: saved.read_front(pareto),
+    )
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
-    lists.refuse_lists(points, exhibit)
+    if name is not None:
+        lists.refuse_lists(points, "--exhibit" if front is None else "--pareto")
+    if front is not None:
+        saved.require_prices(front, points[0])
     if dry_run:
         from simaccel.cli.forecast import forecasts_of, show_forecast
         from simaccel.verbs.comparing import comparison_title
@@ -159,12 +161,15 @@ def compare(
         return
 
     def finish(rows: Sequence[StudyRow]) -> None:
-        if exhibit is None:
-            _show(points, rows, files, shown, as_json=as_json)
+        if front is not None:
+            saved.show_fronts(front, points, rows, files, as_json=as_json)
+        elif exhibit is not None:
+            saved.show_exhibit(exhibit, points, rows, files, target, as_json=as_json)
         else:
-            show_exhibit(exhibit, points, rows, files, as_json=as_json)
+            _show(points, rows, files, shown, as_json=as_json)
 
-    ctx.exit(_run_all(points, table, jobs, store, finish))
+    find = saved.finder_of(exhibit, front, target)
+    ctx.exit(_run_all(points, table, jobs, store, finish, find))
 
 
 def _run_all(
@@ -173,10 +178,11 @@ def _run_all(
     jobs: Jobs,
     store: str | None,
     finish: Callable[[Sequence[StudyRow]], None],
+    find: Callable[[Point], Record] | None,
 ) -> int:
-    """Run points, and return the exit code, which is 0 if one ran.
+    """Run points, and return the exit code, which is 0 if one ran; ``find``: as of `make_record`.
 
-    Finished rows are saved if the command ends before ``finish`` has shown them.
+    Finished runs are saved if the command ends before ``finish`` has shown them.
     """
     from simaccel.cli.forecast import processes_of
     from simaccel.study.manifest import ROWS, open_store, store_in
@@ -186,7 +192,7 @@ def _run_all(
     open_store(kept, command_line(), 0)
 
     with (
-        keep_partial_results(table, [point.row for point in points]) as note,
+        keep_partial_results(None if find else table, [point.row for point in points]) as note,
         ProgressBar("comparing") as bar,
     ):
 
@@ -195,13 +201,15 @@ def _run_all(
             note(number, row)
             bar.line(f"{_name(row)}: {row.outcome}")
 
-        with jobs.working(processes_of(points)) as team:
-            records, _ = run_points(points, team, bar.show, kept, note_row, whole=True)
+        count = os.cpu_count() or 1 if find else processes_of(points)
+        with jobs.working(count) as team:
+            how = {"whole": True, "find": find} if find else {"whole": True}
+            records, _ = run_points(points, team, bar.show, kept, note_row, **how)
         rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
         finish(rows)
     if any(row.lost for row in rows):
         return WorkerDiedError.exit_code
-    return 0 if any(row.result is not None for row in rows) else rows[0].exit_code
+    return rows[0].exit_code if all(row.problem for row in rows) else 0
 
 
 def _name(row: StudyRow) -> str:

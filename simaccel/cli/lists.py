@@ -19,7 +19,6 @@ from simaccel.study.space import with_mapping
 
 if TYPE_CHECKING:
     from simaccel.cli.output import OutputFiles
-    from simaccel.study.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
@@ -265,9 +264,11 @@ def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 
 
-def refuse_lists(points: Sequence[Point], exhibit: Exhibit | None) -> None:
-    """Refuse lists for which an exhibit has no columns."""
-    settings = [setting for point in points for setting in point.settings] if exhibit else []
-    names = dict.fromkeys(one.axis.name for one in settings)
-    allowed = "one value beside --exhibit"
+def refuse_lists(points: Sequence[Point], beside: str) -> None:
+    """Refuse lists for which an exhibit or a front (``beside``: the option) has no columns."""
+    names = dict.fromkeys(one.axis.name for point in points for one in point.settings)
+    allowed = f"one value beside {beside}"
     require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)
+    lengths = dict.fromkeys(str(point.seq_len) for point in points)
+    if len(lengths) > 1 and beside == "--pareto":
+        require_none([fault("--seq-len", ",".join(lengths), f"one length beside {beside}")])

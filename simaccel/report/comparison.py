@@ -206,7 +206,7 @@ def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
     lengths_are_points = point is not None and point.axis.column == "seq_len"
     failed: dict[tuple[str, int | None], list[StudyRow]] = {}
     for row in rows:
-        if row.result is None:
+        if row.problem:
             length = None if lengths_are_points else row.seq_len
             failed.setdefault((row.dataflow, length), []).append(row)
     return [_problem_line(group, names) for group in failed.values()]

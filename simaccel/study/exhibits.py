@@ -16,7 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.run.limits import operators_of
 from simaccel.study.bandwidth import needed_bandwidth
 from simaccel.study.figure_table import total_of
-from simaccel.study.points import Figures, Point, Record, StudyRow
+from simaccel.study.points import Point, Record, StudyRow
 from simaccel.study.precision import compile_for
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import Vector, Workload
@@ -34,7 +34,9 @@ TARGET: Final = 0.95
 def exhibit_rows(
     exhibit: Exhibit, points: Sequence[Point], rows: Sequence[StudyRow]
 ) -> list[Record]:
-    """Return the rows of a roofline, granularity or breakdown: of runs of points."""
+    """Return the rows of an exhibit: of runs of points, or of what `find_bandwidth` found."""
+    if exhibit == "bandwidth":
+        return _bandwidth_rows(rows)
     every: list[Record] = []
     for point, row in zip(points, rows, strict=True):
         place = {"seq_len": row.seq_len, "dataflow": row.dataflow}
@@ -141,13 +143,16 @@ def _breakdown(result: Record, workload: Workload) -> Iterator[Record]:
         yield {"part": name, **share, "normalised": n / ideal if ideal else None}
 
 
-def bandwidth_figures(target: float, point: Point) -> Figures:
-    """Return the DRAM bandwidth that a point needs for a utilisation (Fig. 17)."""
-    needed = needed_bandwidth(point.workload, point.accelerator, point.name, target, point.options)
-    return {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
+def find_bandwidth(target: float, point: Point) -> Record:
+    """Return, as ``figures``, the DRAM bandwidth that a point needs for a utilisation (Fig. 17)."""
+    needed = needed_bandwidth(
+        point.workload, point.accelerator, str(point.dataflow), target, point.options
+    )
+    figures = {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
+    return {"figures": figures}
 
 
-def bandwidth_rows(rows: Sequence[StudyRow]) -> list[Record]:
+def _bandwidth_rows(rows: Sequence[StudyRow]) -> list[Record]:
     """Return the bandwidth of each row, and how much less than the first at its length needs."""
     unknown = dict.fromkeys(("bytes_per_second", "utilisation"))
     first: dict[int | None, float | None] = {}

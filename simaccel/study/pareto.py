@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
-from simaccel.pareto import Front, pick_evenly, undominated_rows
+from simaccel.pareto import pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import front
 from simaccel.search.effort import require_energies
@@ -19,7 +18,7 @@ from simaccel.search.judge import mapping_of
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import run_figures
-from simaccel.study.points import Figures
+from simaccel.study.points import Figures, Record
 from simaccel.workload import Workload
 
 MOST: Final = 64
@@ -28,22 +27,18 @@ COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in F
 """The columns of the figures that a front may have."""
 
 
-@dataclass(frozen=True)
-class FrontPoint:
-    """A mapping of a front as a document, and the figures of its run."""
-
-    mapping: dict[str, Any]
-    figures: Figures
-
-
 def pareto(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
     figures: FrontFigures,
-) -> Front[FrontPoint]:
+) -> Record:
     """Return the front of the mappings that a scheduler considers, each run on the machine.
+
+    As JSON: ``points`` with their figures and ``mapping``, the first figure's best first; ``seen``:
+    the mappings considered; ``points_in_all``: of the front, also those that didn't run;
+    ``proved``: no mapping considered beats one of the points.
 
     Raises:
         NothingFitsError: no mapping fits the buffer.
@@ -62,22 +57,19 @@ def pareto(
         (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for tree, result in zip(chosen, results, strict=True)
     )
-    points = [
-        FrontPoint(mapping_document(result.mapping), front_figures(result)) for result in results
+    points: list[Record] = [
+        {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
     ]
     signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)}
-    rows = np.array(
-        [[sign * (point.figures[name] or 0) for name, sign in signs.items()] for point in points]
-    )
-    kept = undominated_rows(rows)
-    return Front(
-        points=tuple(points[int(at)] for at in kept),
-        seen=frontier.seen,
-        more=len(frontier.points) - len(chosen),
-        proved=frontier.proved
-        and added_up
-        and len(chosen) == len(frontier.points) > max(kept.tolist()),
-    )
+    rows = np.array([[sign * (one[name] or 0) for name, sign in signs.items()] for one in points])
+    kept = undominated_rows(rows).tolist()
+    left_out = len(frontier.points) - len(chosen)
+    return {
+        "seen": frontier.seen,
+        "points_in_all": len(kept) + left_out,
+        "proved": frontier.proved and added_up and not left_out,
+        "points": [points[at] for at in kept],
+    }
 
 
 def front_figures(result: ExperimentResult) -> Figures:

@@ -185,7 +185,8 @@ class StudyRow:
     @property
     def outcome(self) -> str:
         """Its cycles in words, or why there are none."""
-        return self.problem if self.result is None else f"{self.result['cycles']:,} cycles"
+        cycles = (self.result or {}).get("cycles")
+        return self.problem or ("found" if cycles is None else f"{cycles:,} cycles")
 
     @property
     def memory_share(self) -> float | None:

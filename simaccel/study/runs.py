@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import SimaccelError, WorkerDiedError
@@ -61,6 +61,8 @@ def row_of(point: Point, records: Sequence[Record]) -> StudyRow:
             exit_code=WorkerDiedError.exit_code if lost else failed[0]["exit_code"],
             overflows=any(record.get("overflows") for record in failed),
         )
+    if "cycles" not in records[0]:  # it is what a search found, not a run
+        return replace(point.row, **records[0])
     figures, result = figures_of(point, records), records[0].get("result")
     return replace(point.row, result=result, figures=figures, limit=limit_of(records))
 
@@ -71,13 +73,12 @@ def run_points(
     watch: Watch,
     store: ResultStore,
     on_record: Callable[[int, Record], None] = lambda _number, _record: None,
-    *,
-    whole: bool = False,
+    **how: Any,  # noqa: ANN401 - as of `make_record`
 ) -> tuple[list[Record], int]:
     """Return the records of points of one workload each, and how many of them had to run.
 
     The others are in the store, or those of equal points. ``on_record`` is called with each at
-    once; ``whole``: as of `make_record`. That of a run whose process died is not stored.
+    once; ``how``: as of `make_record`. That of a run whose process died is not stored.
     """
     places: dict[str, list[int]] = {}
     for at, point in enumerate(points):
@@ -100,18 +101,24 @@ def run_points(
         tell(key)
     if todo:
         tasks = [points[places[key][0]] for key in todo]
-        work = partial(make_record, whole=whole)
-        run_with(team, work, tasks, watch, lost=lambda _: _LOST, on_result=keep)
+        run_with(
+            team, partial(make_record, **how), tasks, watch, lost=lambda _: _LOST, on_result=keep
+        )
     made = sum(records[key] is not _LOST for key in todo)
     return [records[key] for key in map(key_of, points)], made
 
 
-def make_record(point: Point, *, whole: bool = False) -> Record:
+def make_record(
+    point: Point, *, whole: bool = False, find: Callable[[Point], Record] | None = None
+) -> Record:
     """Run a point of one workload; return its figures, or the ``problem`` if the user caused one.
 
-    ``whole``: with the run as JSON has it (``result``), and all lines of a problem.
+    ``whole``: with the run as JSON has it (``result``), and all lines of a problem. ``find``: what
+    is searched instead of a run; it returns attributes of the point's row.
     """
     try:
+        if find is not None:
+            return find(point)
         result = _simulate_point(point)
     except SimaccelError as error:
         overflows, text = False, str(error)

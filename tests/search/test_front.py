@@ -14,7 +14,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
-from simaccel.pareto import Front, pick_evenly, undominated_rows
+from simaccel.pareto import pick_evenly, undominated_rows
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.attention import problem_of
@@ -31,7 +31,8 @@ from simaccel.search.front import (
 )
 from simaccel.search.judge import mapping_of
 from simaccel.study.experiment import simulate
-from simaccel.study.pareto import COLUMNS, FrontPoint, front_figures, pareto
+from simaccel.study.pareto import COLUMNS, front_figures, pareto
+from simaccel.study.points import Record
 from simaccel.workload import Workload
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
@@ -166,8 +167,8 @@ def _tree(heads: int, rows: int, keys: int, slots: int) -> Tree:
     )
 
 
-def _taken(front: Front[FrontPoint], *names: Figure) -> Floats:
-    return np.array([[one.figures[COLUMNS[name]] for name in names] for one in front.points])
+def _taken(front: Record, *names: Figure) -> Floats:
+    return np.array([[one[COLUMNS[name]] for name in names] for one in front["points"]])
 
 
 @cache
@@ -216,9 +217,7 @@ def test_no_simulated_mapping_beats_the_front(pair: tuple[Figure, Figure], capac
     on = _on(capacity)
     found = pareto(_TINY, on, "flat", Options(stationarity="ws"), FrontFigures(*pair))
     signs = np.array([-1 if one == "utilisation" else 1 for one in pair])
-    front = (
-        np.array([[one.figures[COLUMNS[name]] for name in pair] for one in found.points]) * signs
-    )
+    front = _taken(found, *pair) * signs
     every = np.array([[one[name] for name in pair] for one in _every_flat_tile(capacity)])
     for row in every:
         assert (front <= row + 1e-12 * abs(row)).all(axis=1).any()
@@ -232,8 +231,8 @@ def test_a_small_front_is_proved(dataflow: str) -> None:
     found = pareto(
         workload, on, dataflow, Options(stationarity="os"), FrontFigures("footprint", "cycles")
     )
-    assert found.proved
-    assert len(found.points) > 1
+    assert found["proved"]
+    assert len(found["points"]) > 1
 
 
 _EFFORT = Effort(patience=100, exhaustive=100)
@@ -263,9 +262,7 @@ def test_every_scheduler_has_a_front(dataflow: str) -> None:
     options = Options(stationarity=None if dataflow == "ruby-s" else "ws", effort=_EFFORT)
     workload = attention_workload(1, 2, 2, 1)
     found = pareto(workload, on, dataflow, options, FrontFigures("footprint", "cycles"))
-    rows = np.array(
-        [[one.figures["footprint_bytes"], one.figures["cycles"]] for one in found.points]
-    )
+    rows = _taken(found, "footprint", "cycles")
     assert {tuple(row) for row in rows} == _front_by_pairs(rows)
     assert (np.diff(rows[:, 0]) > 0).all()
     assert (rows[:, 0] <= 2048).all()

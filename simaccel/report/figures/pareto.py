@@ -31,8 +31,8 @@ from simaccel.study.figure_table import FIGURES
 
 if TYPE_CHECKING:
     from simaccel.report.bounds import BoundReport
-    from simaccel.report.pareto import FrontRow
     from simaccel.study.directed import DirectedDesigns
+    from simaccel.study.points import StudyRow
 
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
@@ -40,13 +40,13 @@ _NAMED: Final = 6
 """Most points of a front with figures beside them."""
 
 
-def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
+def draw_pareto(rows: Sequence[StudyRow], x: str, y: str, title: str) -> Figure:
     """Draw the front of each dataflow as steps: between two points the worse one is attained.
 
     ``x`` and ``y``: columns. Some points, spaced from end to end of a front, have their figures
     beside them.
     """
-    drawn = [row for row in rows if row.points]
+    drawn = [row for row in rows if row.result]
     figure = new_figure(_WIDTH, _HEIGHT + _ROW * -(-len(drawn) // _COLUMNS), title)
     axes = figure.subplots()
     named: list[tuple[str, Place]] = []
@@ -54,7 +54,7 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     look = looks(row.dataflow for row in rows)
     for row in drawn:
         style = look[row.dataflow]
-        points = sorted((point[x] or 0, point[y] or 0) for point in row.points)
+        points = sorted((point[x] or 0, point[y] or 0) for point in row.run["points"])
         xs, ys = zip(*points, strict=True)
         # more of x is worse, unless x is gain
         side: Literal["pre", "post"] = "pre" if x == "utilisation" else "post"
