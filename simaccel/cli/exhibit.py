@@ -85,7 +85,7 @@ def _find_front(front: FrontFigures, point: Point) -> Record:
 def show_exhibit(
     exhibit: Exhibit,
     points: Sequence[Point],
-    found: Sequence[StudyRow],
+    runs: Sequence[StudyRow],
     files: OutputFiles,
     target: float | None,
     *,
@@ -99,8 +99,8 @@ def show_exhibit(
     from simaccel.report.titles import experiment_title
     from simaccel.study.exhibits import exhibit_rows
 
-    rows = exhibit_rows(exhibit, points, found)
-    lines = problem_lines(found)
+    rows = exhibit_rows(exhibit, points, runs)
+    lines = problem_lines(runs)
     accelerator, lengths = points[0].accelerator, {point.seq_len for point in points}
     varied = {"seq-len"} if len(lengths) > 1 else set[str]()
     title = experiment_title(points[0].workload, accelerator, varied=varied)

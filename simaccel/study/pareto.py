@@ -61,7 +61,9 @@ def pareto(
         {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
     ]
     signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)}
-    rows = np.array([[sign * (one[name] or 0) for name, sign in signs.items()] for one in points])
+    rows = np.array(
+        [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
+    )
     kept = undominated_rows(rows).tolist()
     left_out = len(frontier.points) - len(chosen)
     return {
