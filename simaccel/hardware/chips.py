@@ -26,6 +26,8 @@ LINK_CHANNEL: Final = "links"
 Numbering = tuple[tuple[int, int], ...]
 """Digits of chips' numbers: (dimension, chips along it), the most significant first."""
 _MOST_BLOCKS: Final = 3
+_FEW_CHIPS: Final = 16
+"""Most chips of which any number may work, where their shape is not chosen."""
 """Forms of a block that are tried, those with the shortest sides first."""
 
 
@@ -87,6 +89,27 @@ class ChipPod:
     def count(self) -> int:
         """Number of chips."""
         return math.prod(self.shape)
+
+    def fewer(self, count: int) -> ChipPod | None:
+        """Return so many of the chips, linked as so many are; None if the shape isn't that rule's.
+
+        >>> torus = LinksSpec(topology="torus", dimensions=2)
+        >>> ChipPod.from_links(torus, 8).fewer(6).shape, ChipPod(torus, (8, 1)).fewer(6)
+        ((2, 3), None)
+        """
+        if self.before or self.shape != self.links.shape((self.count,)):
+            return None
+        return ChipPod.from_links(self.links, count, self.clock_hz)
+
+    @property
+    def split_counts(self) -> list[int]:
+        """Numbers of pieces to cut work into, the largest first; more than one.
+
+        Divisors of the number of chips; of few chips whose shape nobody chose all numbers up to
+        theirs, as the others may be idle.
+        """
+        every = self.count <= _FEW_CHIPS and self.fewer(1) is not None
+        return [n for n in range(self.count, 1, -1) if every or self.count % n == 0]
 
     @property
     def is_sliced(self) -> bool:

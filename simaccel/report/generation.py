@@ -58,7 +58,7 @@ def generation_lines(generation: Generation) -> list[str]:
     """Return the lines on times, rates and energy, and on the sum over steps."""
     cut = [] if generation.plan is None else [cut_line(generation.plan)]
     if generation.plan is None and generation.options and generation.accelerator.pod.count > 1:
-        cut = [f"cut: {degrees_text(generation.options)}"]
+        cut = [f"cut: {degrees_text(generation.options, generation.accelerator.pod.count)}"]
     line = f"time to first token {seconds_text(generation.first_token_seconds)}"
     if not generation.steps:
         return [*cut, line]
@@ -140,7 +140,7 @@ def cut_line(plan: PipelinePlan) -> str:
     group, sequences = plan.group.pod.count, plan.batch // plan.micro_batches
     options = plan.options
     is_plain = options.tensor_parallel == group and not options.sequence_parallel
-    cut = "" if is_plain else f" ({degrees_text(options)})"
+    cut = "" if is_plain else f" ({degrees_text(options, group)})"
     return (
         f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}{cut}; micro-batches: "
         f"{plan.micro_batches} of {count_text(sequences, 'sequence')}"

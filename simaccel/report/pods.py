@@ -65,15 +65,18 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
     """Return the lines on all chips: exchanges, busy shares, tokens."""
-    chips = result.accelerator.pod
-    if chips.count == 1:
+    every = result.accelerator.pod
+    if every.count == 1:
         return
+    used = _used_chips(result)
+    chips = every if used == every.count else every.fewer(used) or every
     sizes = chips.slice_shape
     shape = f" of {' x '.join(map(str, sizes))}" if chips.topology == "torus" else ""
     shape += f" in each of {chips.slices} slices" if chips.slices > 1 else ""
     sides = sorted({size for size in sizes if size > 1 and not chips.links.closes(size)})
     is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
-    where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
+    of = f" of {every.count} chips, the others idle," if used < every.count else " chips"
+    where = f"{chips.count}{of} in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
     if (numbering := result.pod.numbering) in chips.numberings()[1:]:
         where += f", counted along {' then '.join(str(size) for _, size in numbering[::-1])}"
     elif blocks := list(_blocks(numbering, len(chips.shape))):
@@ -100,6 +103,11 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
             f"{what} {seconds_text(figures['seconds'] or 0)}, {rate:,.4g} tokens/s of all chips, "
             f"{each:,.4g} of each, {figure_text(figures['energy_per_token_pj'], 'pJ')} per token"
         )
+
+
+def _used_chips(result: ExperimentResult) -> int:
+    """Return the number of chips with work."""
+    return sum(map(len, result.pod.places))
 
 
 def _padded_lines(result: ExperimentResult) -> Iterator[str]:
@@ -230,6 +238,7 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
     return {
         "chips": {
             "count": chips.count,
+            **({"used": used} if (used := _used_chips(result)) < chips.count else {}),
             "collectives": [
                 pick(each, "name", "kind", "tensor")
                 | {"rings": [axis.size for axis in each.axes]}

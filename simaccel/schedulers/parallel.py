@@ -92,23 +92,24 @@ def degrees_of(
     *,
     sequence: bool = False,
     stages: int = 1,
-    copies: int = 1,
+    copies: int | None = None,
 ) -> ParallelDegrees:
     """Return the degrees of parallelism of a pod; one that isn't given takes the remaining chips.
 
     ``stages``: number of pipeline stages, each with these degrees; ``copies``: number of groups of
-    chips with equal work.
+    chips with equal work, beside which chips may be idle.
 
     Raises:
         InputError: the degrees don't multiply to the number of chips.
     """
     expert = 1 if expert is None else expert
-    left = chips.count // (expert * stages * copies)
+    left = chips.count // (expert * stages * (copies or 1))
     if data is None:
         data = 1 if tensor is None else max(1, left // tensor)
     if tensor is None:
         tensor = max(1, left // data)
-    if tensor * data * expert * stages * copies != chips.count:
+    used = tensor * data * expert * stages * (copies or 1)
+    if used > chips.count or (copies is None and used < chips.count):
         degrees = {"tensor": tensor, "data": data}
         more = {"expert": expert, "pipeline": stages}
         degrees |= {name: degree for name, degree in more.items() if degree > 1}
@@ -119,11 +120,14 @@ def degrees_of(
     return ParallelDegrees(tensor, data, expert, sequence)
 
 
-def degrees_text(options: Options) -> str:
-    """Return the degrees of some options in words."""
+def degrees_text(options: Options, chips: int) -> str:
+    """Return the degrees of some options in words, and what becomes of the other chips."""
     tensor, data, expert = (degree or 1 for degree in options.degrees)
+    copies = options.copies or 1
     name = ParallelDegrees(tensor, data, expert, options.sequence_parallel).name
-    return f"{name}, {options.copies} groups of chips alike" if options.copies > 1 else name
+    name += f", {copies} groups of chips alike" * (copies > 1)
+    idle = chips - tensor * data * expert * copies
+    return name + f", {idle} of {chips} chips idle" * (idle > 0)
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:

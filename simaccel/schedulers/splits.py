@@ -101,10 +101,11 @@ def fastest_split(
     """Return the split with the fewest cycles of a chip, the first of equals.
 
     Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
-    a single one, are as fast as all, the others replicate their work. ``others``: equivalent forms
-    of the workload, such as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of
-    `ChipWork`. ``run``: runs the split with the least estimate, and others with estimates up to 5%
-    above the cycles that the fastest of these took; None: estimates decide.
+    a single one, are as fast as all, the others replicate their work, or are idle where the number
+    of pieces doesn't divide that of the chips. ``others``: equivalent forms of the workload, such
+    as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of `ChipWork`. ``run``:
+    runs the split with the least estimate, and others with estimates up to 5% above the cycles that
+    the fastest of these took; None: estimates decide.
     """
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
@@ -129,11 +130,12 @@ def _fastest(
             alone: Spreads = dict.fromkeys(workload.by_name, ())  # tried before all splits
             make = partial(_legal_split, _UNDIVIDED, work, alone)
             possible = [(SplitCost(0, Fraction(), 0), make)]
-        ways = {n: RankCuts(workload, n) for n in divisors(accelerator.pod.count)}
+        counts = accelerator.pod.split_counts
+        ways = {n: RankCuts(workload, n) for n in (*counts, 1)}
         splits = possible_splits if workload is workloads[0] else group_splits
         possible += [
             (_least_cost(work, spreads), partial(_legal_split, name, work, spreads))
-            for count in divisors(accelerator.pod.count)[:-1]
+            for count in counts
             for name, spreads in splits(ways, count, reasons)
         ]
     if run is None:
@@ -229,10 +231,12 @@ def settle_degrees(
             ways = _fastest_of(
                 (
                     candidate
-                    for used in divisors(pod.count)
+                    for used in (*pod.split_counts, 1)
                     for way in degrees_of_chips(used, with_experts=False)
                     if way.sequence or not sequence
-                    for candidate in _candidates_of(way, pod.count // used, works)
+                    for candidate in _candidates_of(
+                        way, 1 if pod.count % used else pod.count // used, works
+                    )
                 ),
                 run_all if run else None,
             )
@@ -296,11 +300,11 @@ def split_by_name(name: str, workload: Workload, accelerator: Accelerator) -> Le
     Raises:
         InputError: there is none.
     """
-    counts = divisors(accelerator.pod.count)
-    ways = {n: RankCuts(workload, n) for n in counts}
+    counts = accelerator.pod.split_counts
+    ways = {n: RankCuts(workload, n) for n in (*counts, 1)}
     possible = chain(
         [(_UNDIVIDED, dict.fromkeys(workload.by_name, ()))],
-        *(possible_splits(ways, count, {}) for count in counts[:-1]),
+        *(possible_splits(ways, count, {}) for count in counts),
     )
     for other, spreads in possible:
         if other == name:

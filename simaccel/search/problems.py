@@ -48,11 +48,11 @@ class Options:
 
     Of transformers on several chips: the degrees ``tensor_parallel`` (chips that share a layer),
     ``data_parallel`` (groups that share a batch; None: the remaining chips) and ``expert_parallel``
-    (groups that share experts), with ``copies`` groups of chips of these degrees that do the same;
-    with ``sequence_parallel``, norms and residuals are cut by tokens over the chips of a layer.
-    ``shard_weights``, of any workload on several chips: weights that
-    chips would replicate are stored once. ``spread``, on several cores: ranks to cut over them,
-    such as ``n=cores:4``. ``allow_overflow``: also run what needs more memory than there is.
+    (groups that share experts), with ``copies`` groups of chips of these degrees that do the same
+    (None: the degrees take all chips); with ``sequence_parallel``, norms and residuals are cut by
+    tokens over the chips of a layer. ``shard_weights``, of any workload on several chips: weights
+    that chips would replicate are stored once. ``spread``, on several cores: ranks to cut over
+    them, such as ``n=cores:4``. ``allow_overflow``: also run what needs more memory than there is.
     """
 
     pipeline: bool = False
@@ -69,7 +69,7 @@ class Options:
     tensor_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None
-    copies: int = 1
+    copies: int | None = None
     sequence_parallel: bool = False
     shard_weights: bool = False
     spread: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Options:
     ) -> Options:
         """Return options with other degrees, or without any."""
         plain = replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
-        return replace(plain, copies=1)
+        return replace(plain, copies=None)
 
     def without_callbacks(self) -> Options:
         """Return options that call nobody and start no process, as a task takes them along."""

@@ -98,7 +98,7 @@ def _share_of(
     """Return the share of a chip by a split, with its weights sharded if ``options`` say so."""
     once: KeptOnce = {}
     if options.shard_weights:
-        once = sharded_weights(workload, spreads, accelerator.pod.count)
+        once = sharded_weights(workload, spreads, len(pod.places[0]))
         pod = share_of(workload, spreads, accelerator.pod, once)
     return ChipShare(
         spreads=spreads,

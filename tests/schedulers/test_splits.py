@@ -1,5 +1,6 @@
 """Splits of any workload over chips: which are legal, which is taken, and what chips then make."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from math import ceil, prod
 from pathlib import Path
@@ -23,7 +24,8 @@ from simaccel.schedulers.split_ways import RankCuts
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.generation import generate
-from simaccel.workload import Workload, build, parse_workload
+from simaccel.study.scheduling import schedule_workload
+from simaccel.workload import Workload, build, gemm, parse_workload
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import hollow, save
@@ -381,9 +383,41 @@ def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
         result = simulate(workload, pod, "naive")
         assert result.run.cycles <= one.run.cycles
         assert not result.pod.exchanges
-    (line,) = pod_lines(simulate(alone, _pod(5), "naive"))
+    (line,) = pod_lines(simulate(gemm(m=1, n=1, k=7), _pod(5), "naive"))
     assert "5 chips" in line
     assert "each does all of it" in line
+
+
+def _gpt2_decode() -> Workload:
+    return build("gpt2", phase="decode", kv_len=256, batch=3, scope="block")
+
+
+@pytest.mark.parametrize(
+    ("chip", "make", "used"),
+    [
+        # 512 columns or rows over a power of two; 3 sequences and 12 heads over 3, 6
+        ("tpu_v5e", lambda: gemm(m=512, n=512, k=512), [1, 2, 2, 4, 4, 4, 4, 8]),
+        ("tpu_v5e", _gpt2_decode, None),
+        ("tpu_v6e", lambda: build("bert", seq_len=96, batch=6), [1, 2, 3, 3, 3, 6, 6, 6]),
+    ],
+)
+def test_one_more_chip_is_never_slower(
+    chip: str, make: Callable[[], Workload], used: list[int] | None
+) -> None:
+    """Chips are idle where the work can't be cut over all of them; they take no energy."""
+    pods = [load_accelerator(chip, [f"chips={count}"]) for count in range(1, 9)]
+    results = [simulate(make(), pod, "deployed") for pod in pods]
+    cycles = [result.run.cycles for result in results]
+    assert cycles == sorted(cycles, reverse=True)
+    if used is not None:
+        assert [len(result.pod.places[0]) for result in results] == used
+        first = next(at for at, count in enumerate(used) if at and count == used[at - 1])
+        result, mapping = results[first], schedule_workload(make(), pods[first], "deployed")
+        again = simulate(make(), pods[first], mapping)
+        assert again.run.cycles == result.run.cycles
+        energies = [one.energy_pj for one in (again, result, results[first - 1])]
+        assert len({*map(str, energies)}) == 1
+        assert f"{used[first]} of {first + 1} chips, the others idle" in "".join(pod_lines(result))
 
 
 @pytest.mark.parametrize(

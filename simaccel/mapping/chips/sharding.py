@@ -180,7 +180,9 @@ class _Sharding:
     def pod(self) -> ChipPod:
         """The whole pod; if none is given, one of as many chips as the mapping needs."""
         if self.chips is not None:
-            return self.chips
+            used, count = self._pieces_in_all(), self.chips.count
+            on_all = any(group.chips for _, group in self.groups) or count % used == 0
+            return self.chips if on_all or used > count else self.chips.fewer(used) or self.chips
         most = max((group.chips.stop for _, group in self.groups if group.chips), default=1)
         for _, group in self.groups:
             sizes = self._sizes(group)
@@ -190,7 +192,8 @@ class _Sharding:
     def read(self) -> None:
         """Find the digits that cut each rank of each operator."""
         digits: dict[str, list[tuple[str, ChipAxis]]] = {}
-        count = self._used_count()
+        used = self._pieces_in_all()
+        count = self.count if self.count % used else used  # the others repeat what these do
         for place, group in self.groups:
             self._check_outer(place, group)
             left, own = count, []
@@ -211,15 +214,15 @@ class _Sharding:
             for place, group in self.groups:
                 self._check(place, group)
 
-    def _used_count(self) -> int:
-        """Return the number of chips with different pieces; the others repeat what these do."""
+    def _pieces_in_all(self) -> int:
+        """Return the number of chips with different pieces; faults of pieces are found later."""
         products = (
             math.prod(n for _, n in self._pieces(group, self._sizes(group), ""))
             for _, group in self.groups
         )
         known, used = len(self.found), math.lcm(*products)
         del self.found[known:]
-        return self.count if self.count % used else used
+        return used
 
     def _check_outer(self, place: str, group: Group) -> None:
         """Collect the weights that chips store in parts, and faults of nodes over chips."""
