@@ -97,16 +97,14 @@ class ChipPod:
         >>> ChipPod.from_links(torus, 8).fewer(6).shape, ChipPod(torus, (8, 1)).fewer(6)
         ((2, 3), None)
         """
-        if self.before or self.shape != self.links.shape((self.count,)):
-            return None
-        return ChipPod.from_links(self.links, count, self.clock_hz)
+        is_plain = not self.before and self.shape == self.links.shape((self.count,))
+        return ChipPod.from_links(self.links, count, self.clock_hz) if is_plain else None
 
     @property
     def split_counts(self) -> list[int]:
         """Numbers of pieces to cut work into, the largest first; more than one.
 
-        Divisors of the number of chips; of few chips whose shape nobody chose all numbers up to
-        theirs, as the others may be idle.
+        Divisors of the chips; all numbers where they are few and `fewer` may work.
         """
         every = self.count <= _FEW_CHIPS and self.fewer(1) is not None
         return [n for n in range(self.count, 1, -1) if every or self.count % n == 0]
