@@ -90,11 +90,11 @@ class ChipPod:
         """Number of chips."""
         return math.prod(self.shape)
 
-    def fewer(self, count: int) -> ChipPod | None:
+    def take_chips(self, count: int) -> ChipPod | None:
         """Return so many of the chips, linked as so many are; None if the shape isn't that rule's.
 
         >>> torus = LinksSpec(topology="torus", dimensions=2)
-        >>> ChipPod.from_links(torus, 8).fewer(6).shape, ChipPod(torus, (8, 1)).fewer(6)
+        >>> ChipPod.from_links(torus, 8).take_chips(6).shape, ChipPod(torus, (8, 1)).take_chips(6)
         ((2, 3), None)
         """
         is_plain = not self.before and self.shape == self.links.shape((self.count,))
@@ -104,9 +104,9 @@ class ChipPod:
     def split_counts(self) -> list[int]:
         """Numbers of pieces to cut work into, the largest first; more than one.
 
-        Divisors of the chips; all numbers where they are few and `fewer` may work.
+        Divisors of the chips; all numbers where they are few and `take_chips` may work.
         """
-        every = self.count <= _FEW_CHIPS and self.fewer(1) is not None
+        every = self.count <= _FEW_CHIPS and self.take_chips(1) is not None
         return [n for n in range(self.count, 1, -1) if every or self.count % n == 0]
 
     @property

@@ -69,7 +69,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     if every.count == 1:
         return
     used = _used_chips(result)
-    chips = every if used == every.count else every.fewer(used) or every
+    chips = every if used == every.count else every.take_chips(used) or every
     sizes = chips.slice_shape
     shape = f" of {' x '.join(map(str, sizes))}" if chips.topology == "torus" else ""
     shape += f" in each of {chips.slices} slices" if chips.slices > 1 else ""

@@ -182,7 +182,9 @@ class _Sharding:
         if self.chips is not None:
             used, count = self._pieces_in_all(), self.chips.count
             on_all = any(group.chips for _, group in self.groups) or count % used == 0
-            return self.chips if on_all or used > count else self.chips.fewer(used) or self.chips
+            return (
+                self.chips if on_all or used > count else self.chips.take_chips(used) or self.chips
+            )
         most = max((group.chips.stop for _, group in self.groups if group.chips), default=1)
         for _, group in self.groups:
             sizes = self._sizes(group)
