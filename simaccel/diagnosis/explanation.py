@@ -22,6 +22,7 @@ from simaccel.diagnosis import disagreement
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
+from simaccel.hardware.resources import computing_cores, limits_of
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Fork, Group, nodes, paths
@@ -65,7 +66,8 @@ class Reuse:
 class NeededRate:
     """The bandwidth that a level needs so that the computing unit never waits for it.
 
-    ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle, None: no limit.
+    ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle of the cores that
+    compute, None: no limit.
     """
 
     level: str
@@ -239,28 +241,24 @@ class _GroupFigures:
         """Return the bandwidth that each level needs."""
         accelerator = self.result.accelerator
         computing = max(1, self.run.engines[computing_unit(self.run)].busy)
-        backing = accelerator.every_backing
-        moved = dict.fromkeys((*backing, *ON_CHIP), 0)
+        moved = dict.fromkeys((*accelerator.every_backing, *ON_CHIP), 0)
         for (way, tensor), n_bytes in self.run.moved.items():
             at = way
             if leaves_core(way):
                 at = accelerator.memory(self.result.workload.tensors[tensor_of(tensor)].lives)
             if at in moved:
                 moved[at] += n_bytes
-        rates = {at: (memory.channel_rate, memory.dram.channels) for at, memory in backing.items()}
-        rates |= {
-            "buffer_read": (accelerator.read_rate, 1),
-            "buffer_write": (accelerator.write_rate, 1),
-            "noc_distribution": (accelerator.distribution_rate, 1),
-            "noc_collection": (accelerator.collection_rate, 1),
-        }
-        needs = []
-        for level, n_bytes in moved.items():
-            rate, parts = rates[level]
-            offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
-            needed = Fraction(n_bytes, computing)
-            needs.append(NeededRate(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
-        return tuple(needs)
+        cores = computing_cores({name: account.busy for name, account in self.run.engines.items()})
+        limits = limits_of(accelerator, cores)
+        return tuple(
+            NeededRate(
+                level=level,
+                n_bytes=n_bytes,
+                needed=Fraction(n_bytes, computing),
+                offered=limits[level],
+            )
+            for level, n_bytes in moved.items()
+        )
 
     # -- directives
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -12,8 +12,9 @@ from simaccel.analytic.native import mac_share
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.diagnosis.what_if import FreedRun, Progress, WhatIfResult, remembered_what_if
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator, ArraySpec, Rate
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes
+from simaccel.hardware.resources import computing_cores, limits_of
 from simaccel.run.limits import kind_of, loading_cycles, operators_of
 from simaccel.search.problems import parts
 from simaccel.study.experiment import simulate
@@ -150,30 +151,24 @@ class BandwidthUse:
         return self.used / self.limit
 
 
-def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
-    """Return the use of the bandwidth of all DRAM channels together.
+def use_of(scene: VerdictFigures, resource: str) -> BandwidthUse | None:
+    """Return the use of the bandwidth of a resource, over all its channels and computing cores.
 
-    None with memories beside the DRAM, which bytes by level don't distinguish.
+    None where bytes or bandwidth are unknown or unlimited, and of the DRAM with memories beside it,
+    which bytes by level don't distinguish.
     """
-    if scene.accelerator is not None and len(scene.accelerator.every_backing) > 1:
-        return None
-    parts = scene.accelerator.dram.channels if scene.accelerator else 1
-    return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
-
-
-def use_of(
-    scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
-) -> BandwidthUse | None:
-    """Return the use of a bandwidth; None where bytes or bandwidth are unknown or unlimited."""
     accelerator, part = scene.accelerator, scene.part
-    if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
+    is_dram = resource == "dram"
+    channels = {resource, "dram_read", "dram_write"} if is_dram else {resource}
+    if accelerator is None or not part.cycles or not channels & part.moved.keys():
         return None
-    bandwidth: Rate = getattr(accelerator, rate)
-    if bandwidth.unlimited:
+    cores = computing_cores({name: causes.get("busy", 0) for name, causes in part.engines.items()})
+    limit = limits_of(accelerator, cores)[resource]
+    if limit is None or (is_dram and len(accelerator.every_backing) > 1):
         return None
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
-    limit = bandwidth.n_bytes / bandwidth.n_cycles * parts * accelerator.clock_hz
-    return BandwidthUse(n_bytes / accelerator.seconds(part.cycles), limit)
+    used = n_bytes / accelerator.seconds(part.cycles)
+    return BandwidthUse(used, float(limit) * accelerator.clock_hz)
 
 
 @dataclass(frozen=True)

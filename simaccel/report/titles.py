@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simaccel.hardware import Accelerator
 from simaccel.study.precision import place_on
 from simaccel.workload import CLASSES, Workload
 from simaccel.workload.precision import NATIVE
 from simaccel.workload.tensors import class_of
+
+if TYPE_CHECKING:
+    from simaccel.trace import TraceReader
 
 
 def experiment_title(
@@ -29,6 +32,14 @@ def experiment_title(
     name, *sizes = _workload_words(workload, varied)
     sizes += ["elements of 2 bytes"] * any(tensor.assumed for tensor in workload.tensors.values())
     return ", ".join([f"{name} on {accelerator.name}", *also, *sizes, *last])
+
+
+def trace_title(trace: TraceReader) -> str:
+    """Return the title of a recorded run; the path of a trace that lacks the texts for it."""
+    header = trace.header
+    if not (header.workload and header.accelerator and header.mapping):
+        return str(trace.path)
+    return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())
 
 
 def wrap_title(title: str, width: int) -> str:

@@ -12,7 +12,6 @@ from simaccel.diagnosis.verdict import (
     WORTH_SAYING,
     BandwidthUse,
     VerdictFigures,
-    dram_use,
     is_bound,
     use_of,
     worst_causes,
@@ -136,7 +135,7 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
 
 
 def _dram_bandwidth(scene: VerdictFigures) -> str:
-    use = dram_use(scene)
+    use = use_of(scene, "dram")
     if use is None:
         return "its transfers queue for DRAM bandwidth"
     text = f"DRAM {_way(scene.part)} at {use_text(use)}{_tensor(scene.part)}"
@@ -172,7 +171,7 @@ def _dram_latency(scene: VerdictFigures) -> str:
     hardware = scene.accelerator
     if hardware is None:
         return "what was read from DRAM is still on its way"
-    use = dram_use(scene)
+    use = use_of(scene, "dram")
     was_reported = scene.share("dram_bandwidth") >= WORTH_SAYING
     busy = "" if use is None or was_reported else f", while DRAM runs at {use_text(use)}"
     return (
@@ -197,7 +196,7 @@ def _dram_banks(scene: VerdictFigures) -> str:
 
 def _busiest(scene: VerdictFigures, level: str, ways: Sequence[str]) -> tuple[str, BandwidthUse]:
     """Return the direction in which a level is used most, and how much; "" of unknown ones."""
-    uses = {way: use_of(scene, (f"{level}_{way}",), f"{way}_rate") for way in ways}
+    uses = {way: use_of(scene, f"{level}_{way}") for way in ways}
     known = {way: use for way, use in uses.items() if use is not None}
     return max(known.items(), key=lambda pair: pair[1].share, default=("", BandwidthUse(0, 1)))
 

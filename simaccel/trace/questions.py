@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.hardware.cores import CORE_NOC, HOPS_READ, HOPS_WRITE, without_core
+from simaccel.hardware.cores import CORE_NOC, HOPS_READ, HOPS_WRITE
 from simaccel.hardware.links import LINK_SENT
+from simaccel.hardware.resources import resource
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import (
     CAUSES,
@@ -207,21 +209,10 @@ def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySerie
     return OccupancySeries(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
 
 
-def resource(channel: str) -> str:
-    """Return the resource of a channel: its name without the channel's, link's or core's number.
-
-    >>> resource("dram1"), resource("core_noc_0_1"), resource("core2.buffer_read")
-    ('dram', 'core_noc', 'buffer_read')
-    """
-    if channel.startswith(CORE_NOC):
-        return CORE_NOC
-    return without_core(channel).rstrip("0123456789")
-
-
 def bandwidth(
     tracks: Mapping[str, ChainTrack],
     edges: Cycles,
-    limits: Mapping[str, float | None],
+    limits: Mapping[str, Fraction | None],
     moved: Mapping[str, int],
 ) -> BandwidthSeries:
     """Return the cycles of service and bytes of each resource by bin.
@@ -244,14 +235,14 @@ def bandwidth(
         if (whole := moved.get(name)) is not None:
             by.append([whole * n // max(total, 1) for n in cycles])
         else:
-            rate = (limits.get(name) or 0) / counts[name]
+            rate = float(limits.get(name) or 0) / counts[name]
             by.append([int(n * rate) for n in cycles])
     return BandwidthSeries(
         edges,
         resources,
         np.diff(served, axis=1),
         np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
-        {name: limits.get(name) for name in resources},
+        {name: None if (limit := limits.get(name)) is None else float(limit) for name in resources},
         counts,
     )
 
@@ -287,28 +278,3 @@ def bytes_by_resource(
         ways = bytes_of.get(SHARED, {}).values()
         backing[SHARED] = sum(sum(tensors.values()) for tensors in ways)
     return moved | backing
-
-
-def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
-    """Return the limit of each resource in bytes per cycle, over all channels and all cores.
-
-    None if unlimited.
-    """
-    rates = {
-        "buffer_read": accelerator.read_rate,
-        "buffer_write": accelerator.write_rate,
-        "noc_distribution": accelerator.distribution_rate,
-        "noc_collection": accelerator.collection_rate,
-    }
-    cores = accelerator.cores.count
-    limits = {n: None if r.unlimited else cores * r.n_bytes / r.n_cycles for n, r in rates.items()}
-    for name, backing in accelerator.every_backing.items():
-        rate = backing.channel_rate
-        whole = backing.dram.channels * rate.n_bytes / max(rate.n_cycles, 1)
-        limits[name] = None if rate.unlimited else whole
-    if links := accelerator.cores.every_link:
-        limits[CORE_NOC] = float(len(links) * accelerator.cores.noc.rate.n_bytes)
-    rate, pod = accelerator.links.rate(accelerator.clock_hz), accelerator.pod
-    whole = pod.links_of_chip * rate.n_bytes / max(rate.n_cycles, 1)
-    limits[LINK_CHANNEL] = None if rate.unlimited else whole
-    return limits

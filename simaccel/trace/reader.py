@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
+from simaccel.hardware.resources import limits_of
 from simaccel.trace import questions
 from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
@@ -276,9 +277,7 @@ class TraceReader(RunRecord):
         bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
         moved = questions.bytes_by_resource(bytes_of, accelerator, self.workload)
-        return questions.bandwidth(
-            self._of_kind("channel"), edges, questions.limits_of(accelerator), moved
-        )
+        return questions.bandwidth(self._of_kind("channel"), edges, limits_of(accelerator), moved)
 
     def occupancy(
         self,

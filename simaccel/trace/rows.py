@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -254,6 +254,20 @@ def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
     return (served.astype(object) * cycles // lengths).astype(np.int64)
 
 
+def group_rows(columns: Sequence[Cycles]) -> tuple[Cycles, Cycles]:
+    """Return the order of rows by their columns, and where in it each distinct row first stands.
+
+    >>> order, first = group_rows([np.array([2, 1, 2]), np.array([5, 0, 5])])
+    >>> order.tolist(), first.tolist()
+    ([1, 0, 2], [0, 1])
+    """
+    varied = [column for column in columns[::-1] if column.any()]
+    order = np.lexsort(varied or [columns[0]])
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = np.any([(column := each[order])[1:] != column[:-1] for each in columns], axis=0)
+    return order, np.flatnonzero(new)
+
+
 def account_rows(rows: LaneRows, start: int, end: int) -> Account:
     """Return the cycles that one lane's rows spend in a window, by activity."""
     cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
@@ -261,11 +275,7 @@ def account_rows(rows: LaneRows, start: int, end: int) -> Account:
     if not len(within):
         return Counter()
     columns = [rows[name][within] for name in KEY]
-    order = np.lexsort([column for column in columns if column.any()] or [within])
-    columns = [column[order] for column in columns]
-    new = np.ones(len(within), dtype=np.bool_)
-    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    first = np.flatnonzero(new)
-    keys = zip(*(column[first].tolist() for column in columns), strict=True)
+    order, first = group_rows(columns)
+    keys = zip(*(column[order[first]].tolist() for column in columns), strict=True)
     sums = np.add.reduceat(cycles[within][order], first)
     return Counter(dict(zip(keys, sums.tolist(), strict=True)))

@@ -76,9 +76,9 @@ class Trace(trace.TraceReader):
     @property
     def title(self) -> str:
         """The title: workload, accelerator and dataflow."""
-        from simaccel.report.titles import experiment_title
+        from simaccel.report.titles import trace_title
 
-        return experiment_title(self.workload(), self.accelerator(), self.dataflow())
+        return trace_title(self)
 
     def __repr__(self) -> str:
         partial = ", partial" if self.partial else ""

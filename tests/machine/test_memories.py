@@ -8,6 +8,7 @@ from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.load import with_values
+from simaccel.hardware.resources import limits_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.papers.maestro.analysis.hardware import hardware_of
@@ -15,7 +16,7 @@ from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.run.memories import roofline_cycles
 from simaccel.study.experiment import moved_tree, simulate
-from simaccel.trace.questions import bytes_by_resource, limits_of
+from simaccel.trace.questions import bytes_by_resource
 from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
@@ -130,7 +131,7 @@ def test_a_trace_tells_memories_apart() -> None:
     run = Machine(on, CASE.program).run()
     found = bytes_by_resource(moved_tree(run.moved), on, lambda: CASE.workload)
     assert (found["weight"], found["dram"]) == (32, 64)
-    assert (limits_of(on)["weight"], limits_of(on)["dram"]) == (4, 1)
+    assert [limits_of(on)[name] for name in ("weight", "dram")] == [4, 1]
 
 
 def test_the_text_form_says_which_tensors_are_weights() -> None:

@@ -317,6 +317,18 @@ def test_a_run_waits_also_where_its_array_has_nothing_to_do() -> None:
     )
 
 
+def test_cores_have_ports_each() -> None:
+    scene = CASES["port"][0]  # 31,000 B in 1000 cycles, of which a second core does half
+    engines = {**scene.part.engines, "core1.array": {"busy": 700, "buffer_port": 300}}
+    cores = MACHINE.cores.model_copy(update={"count": 4})
+    both = replace(
+        scene,
+        part=replace(scene.part, engines=engines),
+        accelerator=MACHINE.model_copy(update={"cores": cores}),
+    )
+    assert "read port runs at 31.0 of 64.0 GB/s (48%)" in " ".join(sentences(both))
+
+
 def test_turnarounds_cost_bandwidth_too() -> None:
     one = accelerator(
         dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2},

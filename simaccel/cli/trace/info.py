@@ -10,7 +10,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
-from simaccel.cli.trace.opening import checked_trace, require_files, run_title
+from simaccel.cli.trace.opening import checked_trace, require_files
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def info(file: str, as_json: bool) -> None:
             show_json(found)
         else:
             from simaccel.report.catalogues import fields_table
+            from simaccel.report.titles import trace_title
 
-            show(run_title(opened), fields_table(_rows(opened, found)))
+            show(trace_title(opened), fields_table(_rows(opened, found)))
 
 
 def _describe_trace(trace: TraceReader) -> dict[str, Any]:

@@ -73,13 +73,3 @@ def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> 
         last = cycles
     require_none(faults)
     return first, last
-
-
-def run_title(trace: TraceReader) -> str:
-    """Return the title of a run; the path of a trace that lacks the texts for it."""
-    texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
-    if not all(texts):
-        return str(trace.path)
-    from simaccel.report.titles import experiment_title
-
-    return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())

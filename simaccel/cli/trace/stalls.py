@@ -12,7 +12,7 @@ from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import RowCount, option
-from simaccel.cli.trace.opening import checked_trace, read_window, run_title
+from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
@@ -87,12 +87,14 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
 
 
 def _title(trace: TraceReader, found: Diagnosis) -> str:
+    from simaccel.report.titles import trace_title
+
     cycles = f"{cycles_text(found.total.cycles)} cycles"
     if found.total.cycles < trace.cycles:
         ends = f"{cycles_text(found.start)} to {cycles_text(found.end)}"
         cycles = f"cycles {ends}, {cycles} of {cycles_text(trace.cycles)}"
     partial = ", as far as the run came (the trace is partial)" if trace.partial else ""
-    return f"{run_title(trace)}: {cycles}{partial}"
+    return f"{trace_title(trace)}: {cycles}{partial}"
 
 
 def _show(analysis: StallAnalysis, operator: str | None, top: int | None, *, each: bool) -> None:

@@ -28,7 +28,7 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.figures.timeline import timeline_panel
 from simaccel.report.figures.window import Panel, ShownWindow, operator_span, selected_window
-from simaccel.report.titles import experiment_title
+from simaccel.report.titles import trace_title
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY
 
@@ -101,8 +101,7 @@ def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) ->
     columns = options.columns or (1 if len(options.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in options.kinds]
-    ran = experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())
-    heading = wrap_text(ran + " (partial)" * trace.partial, width, TITLE_POINTS)
+    heading = wrap_text(trace_title(trace) + " (partial)" * trace.partial, width, TITLE_POINTS)
     titles = [wrap_text(panel.title, width) for panel in panels]
     heights = [
         panel.height_inches + text_inches(title) + legend_inches(panel.keys, width)

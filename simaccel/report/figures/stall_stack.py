@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
 from simaccel.analytic import native
+from simaccel.diagnosis.stalls import OperatorDiagnosis, diagnose
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
 from simaccel.report.figures.comparison import FILLED
@@ -67,40 +68,22 @@ def stall_stacks(
     """
     if engine not in trace.engines:
         raise InputError([Fault(str(trace.path), "engine", engine, suggest(engine, trace.engines))])
-    cycles = _sum_window(trace, engine, start, end)
-    known = dict.fromkeys(site.operator for site in trace.header.sites.values())
-    order = [*known, *sorted({*cycles} - {*known})]
-    stacks = [StallStack(name, cycles[name]) for name in order if cycles.get(name)]
+    every = ((part, _engine_causes(part, engine)) for part in diagnose(trace, start, end).operators)
+    stacks = [StallStack(part.name or NO_OPERATOR, causes) for part, causes in every if causes]
     return stacks if len(stacks) == 1 else [*_reduce_stacks(stacks), _join_stacks(TOTAL, stacks)]
 
 
-def _sum_window(
-    trace: TraceReader, engine: str, start: int, end: int | None
-) -> dict[str, dict[str, int]]:
-    """Sum a window by operator and cause.
+def _engine_causes(part: OperatorDiagnosis, engine: str) -> Mapping[str, int]:
+    """Return an engine's cycles in an operator by cause.
 
-    Where the array has no work in an operator, it waits for the SFU: for its work, and for what it
-    waits for itself.
+    Where the array has no work in it, it waits for the SFU: for its work, and for what it waits for
+    itself.
     """
-    counted: dict[str, dict[str, Counter[str]]] = {}
-    for row in trace.account(by=("engine", "operator", "cause"), start=start, end=end):
-        engines = counted.setdefault(row.operator or NO_OPERATOR, {})
-        engines.setdefault(row.engine, Counter())[row.cause] += row.cycles
-    return {
-        name: dict(_engine_causes(engines, engine))
-        for name, engines in counted.items()
-        if engine in engines
-    }
-
-
-def _engine_causes(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
-    own, sfu = engines[engine], engines.get(SFU, Counter[str]())
-    if engine != ARRAY or own["busy"] or not sfu["busy"]:
+    own, sfu = part.engines[engine], part.engines.get(SFU, {})
+    if engine != ARRAY or "busy" in own or "busy" not in sfu:
         return own
-    found: Counter[str] = Counter()
-    for cause, n in sfu.items():
-        found[SFU if cause == "busy" else cause] += n
-    return found
+    waits = Counter({cause: n for cause, n in sfu.items() if cause != "busy"})
+    return waits + Counter({SFU: sfu["busy"]})
 
 
 def _reduce_stacks(stacks: Sequence[StallStack]) -> list[StallStack]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.style import Artist, Axes, FigureBase
 from simaccel.report.units import cycles_text, seconds_text
 from simaccel.trace import RepeatedSegment, TraceError, TraceReader
@@ -53,24 +53,14 @@ def selected_window(
     """Return the window from ``start`` up to ``end``, or the default one if both are None.
 
     Raises:
-        InputError: it is no part of the run, or the trace has no such operator.
+        TraceError: it is no part of the run.
+        InputError: the trace has no such operator.
     """
     if operator is not None:
         require_operator(trace, operator)
     if start is None and end is None:
         return default_window(trace, operator)
-    first = 0 if start is None else start
-    last = trace.cycles if end is None else end
-    where = str(trace.path)
-    faults = []
-    if not 0 <= first < trace.cycles:
-        allowed = f"a cycle of the run, 0 to {trace.cycles - 1}"
-        faults.append(Fault(where, "first cycle", first, allowed))
-    if not max(first, 0) < last <= trace.cycles:
-        allowed = f"a cycle after the first one, up to {trace.cycles}"
-        faults.append(Fault(where, "last cycle", last, allowed))
-    require_none(faults)
-    return CycleWindow(first, last)
+    return CycleWindow(*trace.require_window(start or 0, end))
 
 
 def require_operator(trace: TraceReader, operator: str) -> None:

@@ -8,22 +8,22 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from simaccel.files.targets import require_target, writing_text
-from simaccel.hardware.chips import LINK_CHANNEL
+from simaccel.hardware.resources import limits_of, resource
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import TreeLine, Work, loop_tree
 from simaccel.report.page.tree import ActivityTable, lane_json
 from simaccel.report.results import dram_text
-from simaccel.report.titles import experiment_title
+from simaccel.report.titles import trace_title
 from simaccel.report.units import energy_text, short_share_text
 from simaccel.study.figure_table import total_of
 from simaccel.trace import TraceError, TraceReader
-from simaccel.trace.questions import limits_of
 from simaccel.trace.schema import CAUSES
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
@@ -93,21 +93,17 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
         TraceError: the header does not tell.
     """
     accelerator = trace.accelerator()
-    limits = limits_of(accelerator)
-    for name, backing in accelerator.every_backing.items():
-        whole, parts = limits.pop(name), backing.dram.channels
-        limits |= {f"{name}{at}": whole and whole / parts for at in range(parts)}
-    pod = accelerator.pod
-    links = limits.pop(LINK_CHANNEL)
-    limits |= {name: links and links / len(pod.channels) for name in pod.channels}
+    parts = Counter(map(resource, trace.channels))
+    wholes = {name: whole for name, whole in limits_of(accelerator).items() if name in parts}
+    limits = {name: whole and float(whole / parts[name]) for name, whole in wholes.items()}
     return {
-        "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
+        "title": trace_title(trace),
         "version": trace.header.version,
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),
         "energy": _energy(trace.figures.get("energy_pj")),
         "dram": _dram(trace.figures),
-        "limits": {name: limits.get(name) for name in trace.channels},
+        "limits": {name: limits[resource(name)] for name in trace.channels},
     }
 
 

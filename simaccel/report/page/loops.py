@@ -30,7 +30,6 @@ from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.trace import CommandSite
-from simaccel.trace.rows import LaneRows
 from simaccel.trace.sites import command_text
 from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
@@ -79,17 +78,6 @@ class _NodeLine:
     """The text of a command alone, as sites have it."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Stretch:
-    """A part of a lane, with its busy cycles by site: rows, or a body that repeats."""
-
-    cycles: int
-    busy: Mapping[int, int]
-    leaf: RowTrack | None = None
-    times: int = 1
-    body: Sequence[_Stretch] = ()
-
-
 class Work:
     """Work of one engine, by site.
 
@@ -97,32 +85,35 @@ class Work:
     whose cycles they belong. Idle ones belong to none.
     """
 
-    def __init__(self, track: Track) -> None:
+    def __init__(self, track: ChainTrack) -> None:
+        self.track = track
         self.cycles: Counter[int] = Counter()
         self.within: Counter[int] = Counter()
         self.busy_within: Counter[int] = Counter()
-        self._stretches = self._measure(track, 1)
-        self.busy = _sum(self._stretches)
+        self._busy: dict[Track, Counter[int]] = {}
+        for (cause, *_, site, _), n in track.account_cycles(track.start, track.end).items():
+            if cause != Cause.IDLE:
+                self.within[site] += n
+                self.cycles[site % OUTER_SITES] += n
+            if cause == Cause.BUSY:
+                self.busy_within[site] += n
+        self.busy = self._busy_by_site(track)
 
-    def _measure(self, node: Track, times: int) -> list[_Stretch]:
-        """Count the cycles of what happens so many times, and return its stretches."""
-        if isinstance(node, ChainTrack):
-            return [part for inner in node.nodes for part in self._measure(inner, times)]
-        if isinstance(node, RepeatTrack):
-            more = node.times + 1
-            body = self._measure(node.body, times * more)
-            every = {site: cycles * more for site, cycles in _sum(body).items()}
-            return [_Stretch(more * sum(part.cycles for part in body), every, None, more, body)]
-        rows = node.rows
-        lengths, sites = rows["end"] - rows["start"], rows["site"]
-        busy = rows["cause"] == Cause.BUSY
-        for site, cycles in _by_site(sites, lengths, rows["cause"] != Cause.IDLE):
-            self.within[site] += cycles * times
-            self.cycles[site % OUTER_SITES] += cycles * times
-        for site, cycles in _by_site(sites, lengths, busy):
-            self.busy_within[site] += cycles * times
-        own = dict(_by_site(sites % OUTER_SITES, lengths, busy))
-        return [_Stretch(int(lengths.sum()), own, node)]
+    def _busy_by_site(self, node: Track) -> Counter[int]:
+        """Return the busy cycles of a stretch of the lane by site."""
+        if node not in self._busy:
+            busy = self._busy[node] = Counter()
+            inner: Sequence[Track] = ()
+            if isinstance(node, RowTrack):
+                for (cause, *_, site, _), n in node.account.items():
+                    busy[site % OUTER_SITES] += n * (cause == Cause.BUSY)
+            else:
+                inner = node.nodes if isinstance(node, ChainTrack) else [node.body]
+            times = node.times + 1 if isinstance(node, RepeatTrack) else 1
+            for each in inner:
+                for site, n in self._busy_by_site(each).items():
+                    busy[site] += n * times
+        return self._busy[node]
 
     def row(self, site: int, n: int) -> tuple[int, int, int]:
         """Return busy cycle ``n`` of a site, counted from 0: (cycle, row's start, row's end).
@@ -130,30 +121,27 @@ class Work:
         Whole repetitions are skipped by division, so the work grows with the stored rows.
         IndexError: the site has fewer busy cycles.
         """
-        stretches: Sequence[_Stretch] = self._stretches
-        at = 0
-        while True:
-            for stretch in stretches:
-                if n < stretch.busy.get(site, 0):
+        node: Track = self.track
+        shift = 0
+        if n >= self.busy[site]:
+            raise IndexError(n)
+        while not isinstance(node, RowTrack):
+            if isinstance(node, RepeatTrack):
+                times, n = divmod(n, self._busy_by_site(node.body)[site])
+                shift += times * node.period
+                node = node.body
+                continue
+            for inner in node.nodes:
+                node = inner
+                if n < self._busy_by_site(inner)[site]:
                     break
-                n -= stretch.busy.get(site, 0)
-                at += stretch.cycles
-            else:
-                raise IndexError(n)
-            if stretch.leaf is not None:
-                return _row(stretch.leaf.rows, at, site, n)
-            times, n = divmod(n, stretch.busy[site] // stretch.times)
-            at += times * (stretch.cycles // stretch.times)
-            stretches = stretch.body
-
-
-def _row(rows: LaneRows, at: int, site: int, n: int) -> tuple[int, int, int]:
-    lengths = rows["end"] - rows["start"]
-    of_site = (rows["cause"] == Cause.BUSY) & (rows["site"] % OUTER_SITES == site)
-    done = np.cumsum(np.where(of_site, lengths, 0))
-    row = int(np.searchsorted(done, n, "right"))
-    end = at + int(lengths[: row + 1].sum())
-    return end - int(done[row]) + n, end - int(lengths[row]), end
+                n -= self._busy_by_site(inner)[site]
+        rows = node.rows
+        of_site = (rows["cause"] == Cause.BUSY) & (rows["site"] % OUTER_SITES == site)
+        done = np.cumsum(np.where(of_site, rows["end"] - rows["start"], 0))
+        row = int(np.searchsorted(done, n, "right"))
+        start, end = (int(rows[name][row]) + shift for name in ("start", "end"))
+        return end - int(done[row]) + n, start, end
 
 
 def loop_tree(
@@ -284,20 +272,3 @@ def _window(
     else:
         end = work.row(last, busy[last] * (at + 1) // executions - 1)[0] + 1
     return (start, max(start + 1, end)), exact
-
-
-def _by_site(
-    sites: np.ndarray, lengths: np.ndarray, chosen: np.ndarray
-) -> Iterator[tuple[int, int]]:
-    """Yield the cycles of chosen rows by site."""
-    found, back = np.unique(sites[chosen], return_inverse=True)
-    cycles = np.zeros(len(found), dtype=np.int64)
-    np.add.at(cycles, back, lengths[chosen])
-    yield from zip(found.tolist(), cycles.tolist(), strict=True)
-
-
-def _sum(stretches: Sequence[_Stretch]) -> Counter[int]:
-    busy: Counter[int] = Counter()
-    for stretch in stretches:
-        busy.update(stretch.busy)
-    return busy

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from simaccel.trace.rows import LaneRows
+from simaccel.trace.rows import LaneRows, group_rows
 from simaccel.trace.schema import KEY, Cycles
 from simaccel.trace.track import ChainTrack, RepeatTrack, Track
 
-_MOST_CODES = 2**62
-"""Most codes that fit their integer type."""
 Activity = tuple[int, ...]
 """Identifies a row's activity: the values of the columns ``KEY``."""
 
@@ -35,30 +33,13 @@ class ActivityTable:
         """Return the number of each row's activity."""
         if not len(rows):
             return np.zeros(0, np.int64)
-        found, back = np.unique(_codes(rows), return_inverse=True)
-        first = np.empty(len(found), np.int64)
-        first[back] = np.arange(len(rows))
-        known = self._numbers
-        columns = [rows[name][first].tolist() for name in KEY]
-        numbers = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
-        return np.array(numbers, dtype=np.int64)[back]
-
-
-def _codes(rows: LaneRows) -> Cycles:
-    """Return a number for each row, in the order of their activities, the same for the same."""
-    codes = np.zeros(len(rows), np.int64)
-    many = 1
-    for name in KEY:
-        column = rows[name].astype(np.int64)
-        column -= column.min()
-        size = int(column.max()) + 1
-        if many * size >= _MOST_CODES:  # of so many rows, fewer differ
-            distinct, codes = np.unique(codes, return_inverse=True)
-            many = len(distinct)
-        codes *= size
-        codes += column
-        many *= size
-    return codes
+        columns = [rows[name] for name in KEY]
+        order, first = group_rows(columns)
+        known, numbers = self._numbers, np.zeros(len(rows), np.int64)
+        keys = zip(*(column[order[first]].tolist() for column in columns), strict=True)
+        own = [known.setdefault(key, len(known)) for key in keys]
+        numbers[order] = np.repeat(own, np.diff(first, append=len(rows)))
+        return numbers
 
 
 def lane_json(node: Track, activities: ActivityTable) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simaccel.trace.events import Event
-from simaccel.trace.guard import TraceError
 from simaccel.trace.reader import TraceReader
 from simaccel.trace.schema import Events
 
@@ -54,9 +53,6 @@ def excerpt(
         TraceError: there is no such lane, or the window is not a part of the run, or it holds
             more than ``at_most`` events; the message names one that doesn't.
     """
-    end = trace.cycles if end is None else end
-    if not 0 <= start <= end <= trace.cycles:
-        allowed = f"a part of cycles 0 to {trace.cycles}"
-        raise TraceError(trace.path, f"cycles {start} to {end}", allowed)
+    start, end = trace.require_window(start, end) if trace.cycles else (0, 0)
     rows = trace.events(start, end, lanes, at_most=at_most)
     return Excerpt(trace, start, end, trace.lanes_of(lanes), rows, bins)

@@ -62,6 +62,7 @@ class Many:
     path = "many.h5"
     engines = ("array",)
     cycles = 10**6
+    accelerator = ""
 
     @property
     def header(self) -> "Many":
@@ -76,9 +77,9 @@ class Many:
     def account(self, by: tuple[str, ...], start: int, end: int) -> list[Stall]:
         """Each operator works and waits."""
         assert (start, end) == (5, 500)
-        engine = "array" if "engine" in by else ""
-        rows = [Stall(engine, f"op{n}", "busy", "", "", "", n) for n in range(1, 26)]
-        waits = [Stall(engine, f"op{n}", "sfu", "", "", "", 1) for n in range(1, 26)]
+        assert {"engine", "operator", "cause"} <= {*by}
+        rows = [Stall("array", f"op{n}", "busy", "", "", "", n) for n in range(1, 26)]
+        waits = [Stall("array", f"op{n}", "sfu", "", "", "", 1) for n in range(1, 26)]
         return rows[::-1] + waits
 
 

@@ -195,20 +195,13 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
     assert operator_span(trace, None) == (0, trace.cycles)
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "fault"),
-    [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 468"),
-        (469, None, r"first cycle: got 469; allowed: a cycle of the run, 0 to 468"),
-        (None, 470, r"last cycle: got 470; allowed: a cycle after the first one, up to 469"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 469"),
-        (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
-    ],
-)
+@pytest.mark.parametrize(("start", "end"), [(-1, None), (469, None), (None, 470), (7, 7), (-5, 0)])
 def test_a_window_outside_of_the_run_is_refused(
-    toy: TraceReader, start: int | None, end: int | None, fault: str
+    toy: TraceReader, start: int | None, end: int | None
 ) -> None:
-    with pytest.raises(InputError, match=fault):
+    last = toy.cycles if end is None else end
+    fault = rf"_flat.h5: cycles {start or 0} to {last}; allowed: a part of cycles 0 to 469"
+    with pytest.raises(TraceError, match=fault):
         selected_window(toy, start, end)
 
 

@@ -23,7 +23,8 @@ from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
 from simaccel.schedulers import Options
 from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Event, TraceReader
-from simaccel.trace.track import RepeatTrack, RowTrack
+from simaccel.trace.schema import KEY
+from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack
 from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.importers.test_scalesim import SHIPPED
@@ -305,13 +306,14 @@ class _Rows(dict[str, Any]):
 def _busy_then_waiting(busy: int, waits: int, site: int) -> RowTrack:
     ends = np.array([busy, busy + waits])
     columns = {"start": ends - (busy, waits), "end": ends, "cause": np.array([Cause.BUSY, 2])}
-    rows: Any = _Rows(columns | {"site": np.array([site, site])})
+    rows: Any = _Rows(dict.fromkeys(KEY, np.zeros(2, np.int64)) | columns)
+    rows["site"] = np.array([site, site])
     return RowTrack(rows, 0, 0, 0, 2, 0, busy + waits)
 
 
 def test_finding_does_not_take_longer_in_a_longer_run() -> None:
     inner = RepeatTrack(_busy_then_waiting(3, 5, site=7), 8, 10**9 - 1)
-    work = Work(RepeatTrack(inner, 8 * 10**9, 10**6 - 1))
+    work = Work(ChainTrack([RepeatTrack(inner, 8 * 10**9, 10**6 - 1)]))
     assert work.busy == {7: 3 * 10**15}
     assert work.row(7, 3 * 10**15 - 1) == (8 * 10**15 - 6, 8 * 10**15 - 8, 8 * 10**15 - 5)
 
@@ -319,7 +321,7 @@ def test_finding_does_not_take_longer_in_a_longer_run() -> None:
 def test_an_unfinished_run_has_shares_and_no_windows() -> None:
     program = parse_program(PROGRAM)
     sites = {1: CommandSite("o", "load A queue 0")}
-    works = {"dma_in0": Work(_busy_then_waiting(4, 6, site=1))}
+    works = {"dma_in0": Work(ChainTrack([_busy_then_waiting(4, 6, site=1)]))}
     operator, loop, load = loop_tree(program, sites, works, complete=False)
     assert {place.window for place in (operator, loop, load)} == {None}
     assert (loop.lane, loop.cycles, loop.busy, loop.executions) == ("dma_in0", 10, 4, 3)
