@@ -42,6 +42,7 @@ _HIDDEN: Final = "e"
 _TOKENS: Final = ("n", BATCH)
 """Ranks of tokens, of which the first divisible one is cut; in decode that of the batch."""
 _EXPERTS: Final = "x"
+SEQUENCE: Final = " with sequence"
 GROUPS: Final = "u"
 """Rank of the groups of tokens that masks distribute to experts; in decode cut like the batch."""
 _PLACES: Final = "t"
@@ -75,7 +76,7 @@ class ParallelDegrees:
         'tensor 4 x data 1 x expert 2'
         """
         experts = f" x expert {self.expert}" if self.expert > 1 else ""
-        sequence = " with sequence" if self.sequence else ""
+        sequence = SEQUENCE if self.sequence else ""
         return f"tensor {self.tensor} x data {self.data}{experts}{sequence}"
 
     @property

@@ -27,6 +27,7 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
     KINDS,
+    SEQUENCE,
     ParallelDegrees,
     Spreads,
     degrees_of,
@@ -97,6 +98,7 @@ def fastest_split(
     *others: Workload,
     slowdowns: Mapping[str, Fraction] | None = None,
     run: RunSplit | None = None,
+    sequence: bool = False,
 ) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
 
@@ -105,12 +107,16 @@ def fastest_split(
     of pieces doesn't divide that of the chips. ``others``: equivalent forms of the workload, such
     as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of `ChipWork`. ``run``:
     runs the split with the least estimate, and others with estimates up to 5% above the cycles that
-    the fastest of these took; None: estimates decide.
+    the fastest of these took; None: estimates decide. ``sequence``: only splits of a transformer
+    that cut norms and residuals by tokens.
+
+    Raises:
+        InputError: there is none.
     """
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
     known = tuple((slowdowns or {}).items())
-    return _fastest(workloads, accelerator, parameters, known, run)
+    return _fastest(workloads, accelerator, parameters, known, run, sequence)
 
 
 @lru_cache(1)
@@ -120,13 +126,14 @@ def _fastest(
     _parameters: str,
     slowdowns: tuple[tuple[str, Fraction], ...],
     run: RunSplit | None,
+    sequence: bool,  # noqa: FBT001 - a key of the cache
 ) -> LegalSplit:
     """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
     reasons = dict[str, str]()
     possible = list[_Candidate[LegalSplit]]()
     for workload in workloads:
         work = ChipWork(workload, accelerator, dict(slowdowns))
-        if workload is workloads[0]:
+        if workload is workloads[0] and not sequence:
             alone: Spreads = dict.fromkeys(workload.by_name, ())  # tried before all splits
             make = partial(_legal_split, _UNDIVIDED, work, alone)
             possible = [(SplitCost(0, Fraction(), 0), make)]
@@ -137,6 +144,7 @@ def _fastest(
             (_least_cost(work, spreads), partial(_legal_split, name, work, spreads))
             for count in counts
             for name, spreads in splits(ways, count, reasons)
+            if not sequence or name.endswith(SEQUENCE)
         ]
     if run is None:
         return _fastest_of(possible)
@@ -226,7 +234,7 @@ def settle_degrees(
             cycles += times * run(split, accelerator, (below - cycles) / times)
         return cycles
 
-    if pod.count > 1 and {*options.degrees} == {None}:
+    if pod.count > 1 and not options.has_degrees:
         with suppress(InputError):  # the run names what is wrong
             ways = _fastest_of(
                 (

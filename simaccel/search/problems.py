@@ -81,6 +81,11 @@ class Options:
         """Degrees of tensor, data and expert parallelism; None for those not given."""
         return self.tensor_parallel, self.data_parallel, self.expert_parallel
 
+    @property
+    def has_degrees(self) -> bool:
+        """Whether a degree of parallelism is given."""
+        return {*self.degrees} != {None}
+
     def with_degrees(
         self, tensor: int | None = None, data: int | None = None, expert: int | None = None
     ) -> Options:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from typing import Final
+from functools import lru_cache
+from typing import Final, Self
 
 from simaccel.analytic.prediction import predict
 from simaccel.dataflows import DEPLOYED
@@ -37,7 +37,6 @@ from simaccel.schedulers.parallel import (
 from simaccel.schedulers.split_ways import divisors, spread_by_degrees
 from simaccel.schedulers.splits import (
     LegalSplit,
-    RunSplit,
     fastest_split,
     name_legal_splits,
     settle_degrees,
@@ -74,15 +73,12 @@ def chip_share(
     Raises:
         InputError: degrees don't fit the chips, or don't divide the workload.
     """
-    degrees = options.degrees
-    on_one = accelerator.pod.count == 1 and {*degrees} <= {None, 1}
-    if on_one and not options.sequence_parallel:
+    degrees, sequence, copies = options.degrees, options.sequence_parallel, options.copies
+    if accelerator.pod.count == 1 and {*degrees} <= {None, 1} and not sequence:
         return None
-    if {*degrees} == {None} and not options.sequence_parallel:
-        split = _split_of(workload, accelerator, options, dataflow)
+    if (split := _split_of(workload, accelerator, options, dataflow)) is not None:
         spreads, pod = split.spreads, split.pod
     else:
-        sequence, copies = options.sequence_parallel, options.copies
         try:
             whole = degrees_of(accelerator.pod, *degrees, sequence=sequence, copies=copies)
             spreads = spread_by_degrees(workload, whole)
@@ -111,21 +107,32 @@ def _share_of(
 
 def with_split(workload: Workload, accelerator: Accelerator, options: Options) -> Workload:
     """Return a workload with the name of its fastest split, unless ``options`` have degrees."""
-    if accelerator.pod.count == 1 or {*options.degrees} != {None} or options.sequence_parallel:
-        return workload
-    return replace(workload, split=_split_of(workload, accelerator, options, DEPLOYED).name)
+    one = accelerator.pod.count == 1
+    split = None if one else _split_of(workload, accelerator, options, DEPLOYED)
+    return workload if split is None else replace(workload, split=split.name)
 
 
 def _split_of(
     workload: Workload, accelerator: Accelerator, options: Options, dataflow: str
-) -> LegalSplit:
-    """Return the split that a workload was compiled for, if these chips can; else the fastest."""
+) -> LegalSplit | None:
+    """Return the split that a workload was compiled for, if these chips can; else the fastest.
+
+    None if ``options`` have degrees, or want sequence parallelism where no split has it.
+    """
+    if options.has_degrees:
+        return None
     if workload.split:
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
+    sequence = options.sequence_parallel
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
-    run = _run_of(accelerator, dataflow, options.shard_weights)
-    return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run)
+    run = SplitRun.of(accelerator, dataflow, options)
+    try:
+        return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run, sequence=sequence)
+    except InputError:
+        if not sequence:
+            raise
+        return None
 
 
 def settle_loads(
@@ -139,7 +146,7 @@ def settle_loads(
     ``loads``: workloads, and how many times each runs.
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
-    run = _run_of(accelerator, dataflow, options.shard_weights)
+    run = SplitRun.of(accelerator, dataflow, options)
     return settle_degrees(options, accelerator, works, run)
 
 
@@ -150,42 +157,43 @@ def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
     return DEPLOYED if chip.compiler.described else ""
 
 
-@lru_cache(8)
-def _run_of(accelerator: Accelerator, dataflow: str, shard_weights: bool) -> RunSplit | None:  # noqa: FBT001 - a key of the cache
-    """Return the function that measures splits by runs; None where mappings need a search.
+@dataclass(frozen=True)
+class SplitRun:
+    """Runs of splits by a dataflow that needs no search, as keys of `fastest_split`'s cache."""
 
-    It is one object for equal arguments, as it is a key of the cache of `fastest_split`.
-    """
-    unsearched = _plain_dataflow(dataflow, accelerator)
-    options = Options(shard_weights=shard_weights)
-    return partial(_split_cycles, unsearched, options) if unsearched else None
+    dataflow: str
+    shard_weights: bool
 
+    @classmethod
+    def of(cls, accelerator: Accelerator, dataflow: str, options: Options) -> Self | None:
+        """Return the runs for a dataflow; None where mappings need a search."""
+        unsearched = _plain_dataflow(dataflow, accelerator)
+        return cls(unsearched, options.shard_weights) if unsearched else None
 
-def _split_cycles(
-    dataflow: str, options: Options, split: LegalSplit, accelerator: Accelerator, below: float
-) -> float:
-    """Return the cycles of a split by a dataflow that needs no search; infinite if not ``below``.
+    def __call__(self, split: LegalSplit, accelerator: Accelerator, below: float) -> float:
+        """Return the cycles of a split; infinite if they are not ``below``.
 
-    For `deployed` the compiler sees the workload that this split leaves on a chip.
-    """
+        For `deployed` the compiler sees the workload that this split leaves on a chip.
+        """
+        options = Options(shard_weights=self.shard_weights)
 
-    def share_of_chip(part: Workload) -> ChipShare:
-        cut = split_by_name(split.name, part, accelerator)
-        return _share_of(part, cut.spreads, cut.pod, accelerator, options)
+        def share_of_chip(part: Workload) -> ChipShare:
+            cut = split_by_name(split.name, part, accelerator)
+            return _share_of(part, cut.spreads, cut.pod, accelerator, options)
 
-    workload = split.workload
-    try:
-        if dataflow == DEPLOYED:
-            workload = compile_graph(workload, accelerator, lambda part: share_of_chip(part).pod)
-        share = share_of_chip(workload)
-        mapping = make_mapping(share.pod.workload, share.accelerator, dataflow)
-        cuts = share.spreads, share.pod, mapping, accelerator.pod, share.once
-        pod = pod_of(workload, whole_mapping(workload, *cuts), accelerator)
-        machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
-        cycles = machine.cycles_below(below)
-    except SimaccelError:  # a run of the split reports it
-        return math.inf
-    return math.inf if cycles is None else cycles
+        workload = split.workload
+        try:
+            if self.dataflow == DEPLOYED:
+                workload = compile_graph(workload, accelerator, lambda one: share_of_chip(one).pod)
+            share = share_of_chip(workload)
+            mapping = make_mapping(share.pod.workload, share.accelerator, self.dataflow)
+            cuts = share.spreads, share.pod, mapping, accelerator.pod, share.once
+            pod = pod_of(workload, whole_mapping(workload, *cuts), accelerator)
+            machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
+            cycles = machine.cycles_below(below)
+        except SimaccelError:  # a run of the split reports it
+            return math.inf
+        return math.inf if cycles is None else cycles
 
 
 def _chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
@@ -236,7 +244,7 @@ def spread_experts(
     requested, spread = options or Options(), workload.parameters.get("experts")
     if requested.expert_parallel:
         return _group_for_ways(workload, requested.expert_parallel)
-    degrees = {*requested.degrees} != {None} or requested.sequence_parallel
+    degrees = requested.has_degrees or requested.sequence_parallel
     if degrees or spread not in (EXPECTED, GROUPED):
         return workload
     return _spread_fastest(workload, accelerator, repr(workload.parameters))

@@ -442,6 +442,22 @@ def test_chips_are_never_slower_than_one(
         assert taken <= simulate(workload, pod, "deployed", options=options).run.cycles
 
 
+@pytest.mark.parametrize("dataflow", ["deployed", "naive"])
+def test_sequence_parallelism_without_degrees_takes_the_fastest(dataflow: str) -> None:
+    """As `generate` does; all chips shared each layer, and 5 chips were refused."""
+    workload = build("gpt2", phase="prefill", prompt=64, batch=4, scope="block")
+    for count, degrees in ((4, [(4, 1), (2, 2)]), (5, [(4, 1), (2, 2)])):
+        pod = load_accelerator("tpu_v5e", [f"chips={count}"])
+        ways = [
+            Options(tensor_parallel=tensor, data_parallel=data, sequence_parallel=True, copies=1)
+            for tensor, data in degrees
+        ]
+        each = [simulate(workload, pod, dataflow, options=way).run.cycles for way in ways]
+        free = simulate(workload, pod, dataflow, options=Options(sequence_parallel=True))
+        assert free.run.cycles == min(each)
+        assert any("n" in cuts for cuts in free.pod.cuts.values())
+
+
 def _wide_network() -> Workload:
     window = {"N": 8, "P": 6, "Q": 6}
     layers: dict[str, Any] = {
