@@ -184,7 +184,9 @@ class SplitRun:
         workload = split.workload
         try:
             if self.dataflow == DEPLOYED:
-                workload = compile_graph(workload, accelerator, lambda one: share_of_chip(one).pod)
+                workload = compile_graph(
+                    workload, accelerator, lambda part: share_of_chip(part).pod
+                )
             share = share_of_chip(workload)
             mapping = make_mapping(share.pod.workload, share.accelerator, self.dataflow)
             cuts = share.spreads, share.pod, mapping, accelerator.pod, share.once
