@@ -126,7 +126,7 @@ def _split_of(
             return split_by_name(workload.split, workload, accelerator)
     sequence = options.sequence_parallel
     slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
-    run = SplitRun.of(accelerator, dataflow, options)
+    run = SplitRun.for_dataflow(accelerator, dataflow, options)
     try:
         return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run, sequence=sequence)
     except InputError:
@@ -146,7 +146,7 @@ def settle_loads(
     ``loads``: workloads, and how many times each runs.
     """
     works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
-    run = SplitRun.of(accelerator, dataflow, options)
+    run = SplitRun.for_dataflow(accelerator, dataflow, options)
     return settle_degrees(options, accelerator, works, run)
 
 
@@ -165,7 +165,7 @@ class SplitRun:
     shard_weights: bool
 
     @classmethod
-    def of(cls, accelerator: Accelerator, dataflow: str, options: Options) -> Self | None:
+    def for_dataflow(cls, accelerator: Accelerator, dataflow: str, options: Options) -> Self | None:
         """Return the runs for a dataflow; None where mappings need a search."""
         unsearched = _plain_dataflow(dataflow, accelerator)
         return cls(unsearched, options.shard_weights) if unsearched else None
