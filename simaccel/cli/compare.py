@@ -26,11 +26,11 @@ from simaccel.cli.options import (
     json_option,
     overflow_option,
 )
-from simaccel.cli.output import OutputFiles, command_line, show, show_json
+from simaccel.cli.output import OutputFiles, command_line, exit_code_of
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, NamedValues, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
-from simaccel.errors import SimaccelError, WorkerDiedError, gather
+from simaccel.errors import SimaccelError, gather
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 
 if TYPE_CHECKING:
@@ -138,20 +138,15 @@ def compare(
     experiment, sweep = lists.sweep_chips(experiment, sweep)
     from simaccel.cli import exhibit as saved
 
-    if (name := exhibit or ("pareto" if pareto is not None else None)) is not None:
+    front = saved.read_front(pareto)
+    if (name := exhibit or (front and "pareto")) is not None:
         experiment, sweep = saved.with_defaults(experiment, name, sweep)
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
-    every, shown, front = gather(
-        lambda: wanted.points(experiment),
-        lambda: lists.metrics_of(metrics),
-        lambda: saved.read_front(pareto),
-    )
+    every, shown = gather(lambda: wanted.points(experiment), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     if name is not None:
-        lists.refuse_lists(points, "--exhibit" if front is None else "--pareto")
-    if front is not None:
-        saved.require_prices(front, points[0])
+        saved.require_shown(points, front)
     if dry_run:
         from simaccel.cli.forecast import forecasts_of, show_forecast
         from simaccel.verbs.comparing import comparison_title
@@ -166,7 +161,10 @@ def compare(
         elif exhibit is not None:
             saved.show_exhibit(exhibit, points, rows, files, target, as_json=as_json)
         else:
-            _show(points, rows, files, shown, as_json=as_json)
+            from simaccel.verbs.comparing import Comparison, comparison_title
+
+            compared = Comparison(comparison_title(points), tuple(rows), shown, points)
+            files.show_rows(compared.title, **compared.outputs(), as_json=as_json)
 
     find = saved.finder_of(exhibit, front, target)
     ctx.exit(_run_all(points, table, jobs, store, finish, find))
@@ -207,47 +205,13 @@ def _run_all(
             records, _ = run_points(points, team, bar.show, kept, note_row, **how)
         rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
         finish(rows)
-    if any(row.lost for row in rows):
-        return WorkerDiedError.exit_code
-    return rows[0].exit_code if all(row.problem for row in rows) else 0
+    return exit_code_of(rows)
 
 
 def _name(row: StudyRow) -> str:
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
     settings = (setting.text for setting in row.settings)
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)
-
-
-def _show(
-    points: Sequence[Point],
-    rows: Sequence[StudyRow],
-    files: OutputFiles,
-    metrics: Sequence[Figure],
-    *,
-    as_json: bool,
-) -> None:
-    from simaccel.report import comparison, figures
-    from simaccel.verbs.comparing import comparison_title, dram_bounds
-
-    title, lead = comparison_title(points), rows[0].lead
-
-    def draw() -> object:
-        if metrics:
-            return figures.draw_metric(rows, title, metrics[0])
-        if lead is None or lead.axis.named or rows[0].others:
-            return figures.draw_comparison(rows, title)
-        slopes = dram_bounds(points) if lead.axis.name == "buffer" else None
-        return figures.draw_sweep(rows, title, slopes)
-
-    written = files.write("--csv", lambda: _csv(rows, metrics))
-    written += files.write("--plot", draw)
-    if as_json:
-        show_json(comparison.comparison_json(rows))
-    elif not files.prints:
-        table = comparison.comparison_table(rows, metrics)
-        lines = (comparison.terms_lines, comparison.area_lines, comparison.choice_lines)
-        every = (line for lines_of in (*lines, comparison.problem_lines) for line in lines_of(rows))
-        show(title, table, *every, *written)
 
 
 WRITE_SECONDS = 1.0

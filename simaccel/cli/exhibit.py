@@ -9,14 +9,13 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
-from simaccel.cli.output import show, show_json
+from simaccel.cli.output import OutputFiles
 from simaccel.cli.settings import fault
 from simaccel.errors import InputError, gather, require_none, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.cli.output import OutputFiles
-    from simaccel.search.front import FrontFigures
+    from simaccel.search.front import Figure
     from simaccel.study.exhibits import Exhibit
     from simaccel.study.points import Point, Record, StudyRow
 
@@ -63,7 +62,7 @@ def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
 
 
 def finder_of(
-    exhibit: Exhibit | None, front: FrontFigures | None, target: float | None
+    exhibit: Exhibit | None, front: tuple[Figure, Figure] | None, target: float | None
 ) -> Callable[[Point], Record] | None:
     """Return what is searched for each point instead of a run; None: points run."""
     if front is not None:
@@ -75,11 +74,12 @@ def finder_of(
     return None
 
 
-def _find_front(front: FrontFigures, point: Point) -> Record:
+def _find_front(front: tuple[Figure, Figure], point: Point) -> Record:
+    from simaccel.search.front import FrontFigures
     from simaccel.study.pareto import pareto
 
-    flow = str(point.dataflow)
-    return {"result": pareto(point.workload, point.accelerator, flow, point.options, front)}
+    of = point.workload, point.accelerator, str(point.dataflow), point.options
+    return {"result": pareto(*of, FrontFigures(*front))}
 
 
 def show_exhibit(
@@ -95,7 +95,6 @@ def show_exhibit(
     from simaccel.report import figures
     from simaccel.report.comparison import problem_lines
     from simaccel.report.exhibits import exhibit_json, exhibit_table
-    from simaccel.report.tables import csv_text
     from simaccel.report.titles import experiment_title
     from simaccel.study.exhibits import exhibit_rows
 
@@ -109,24 +108,21 @@ def show_exhibit(
         title += f" of {TARGET if target is None else target:.0%}"
         if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
             lines.append("-: no bandwidth is enough; the utilisation is that with the largest")
-    written = []
-    if rows:
-        written += files.write("--csv", partial(csv_text, rows))
-        written += files.write(
-            "--plot", lambda: figures.draw_exhibit(exhibit, rows, title, accelerator)
-        )
-    if as_json:
-        show_json(exhibit_json(exhibit, rows))
-    elif not rows or not files.prints:
-        show(title, *([exhibit_table(rows)] if rows else []), *lines, *written)
+    files = files if rows else OutputFiles({}, force=False)
+    files.show_rows(
+        title,
+        lambda: (*([exhibit_table(rows)] if rows else []), *lines),
+        lambda: exhibit_json(exhibit, rows),
+        csv=lambda: rows,
+        plot=lambda: figures.draw_exhibit(exhibit, rows, title, accelerator),
+        as_json=as_json,
+    )
 
 
-def read_front(text: str | None) -> FrontFigures | None:
+def read_front(text: str | None) -> tuple[Figure, Figure] | None:
     """Read the two figures of a front, ``x,y``; InputError if they are unknown or equal."""
     if text is None:
         return None
-    from simaccel.search.front import FrontFigures
-
     names = [name.strip() for name in text.split(",")]
     known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
     faults = [
@@ -137,18 +133,20 @@ def read_front(text: str | None) -> FrontFigures | None:
     if not faults and (len(known) != len({*known}) or len(known) != len(("x", "y"))):
         faults = [fault("--pareto", text, f"two different figures of {', '.join(FRONT_FIGURES)}")]
     require_none(faults)
-    return FrontFigures(*known)
+    return known[0], known[1]
 
 
-def require_prices(front: FrontFigures, point: Point) -> None:
-    """Refuse fronts of energies that the accelerator doesn't give."""
+def require_shown(points: Sequence[Point], front: tuple[Figure, Figure] | None) -> None:
+    """Refuse lists without columns in exhibits and fronts, and fronts of unknown energies."""
+    from simaccel.cli.lists import refuse_lists
     from simaccel.search.effort import require_energies
 
-    gather(*(partial(require_energies, point.accelerator, one) for one in (front.x, front.y)))
+    refuse_lists(points, "--exhibit" if front is None else "--pareto")
+    gather(*(partial(require_energies, points[0].accelerator, one) for one in front or ()))
 
 
 def show_fronts(
-    front: FrontFigures,
+    front: tuple[Figure, Figure],
     points: Sequence[Point],
     rows: Sequence[StudyRow],
     files: OutputFiles,
@@ -161,11 +159,13 @@ def show_fronts(
     from simaccel.study.pareto import COLUMNS
 
     title = experiment_title(points[0].workload, points[0].accelerator)
-    title += f": {front.y} against {front.x}"
-    written = files.write("--csv", partial(pareto.pareto_csv, rows))
-    x, y = COLUMNS[front.x], COLUMNS[front.y]
-    written += files.write("--plot", lambda: figures.draw_pareto(rows, x, y, title))
-    if as_json:
-        show_json(pareto.pareto_json(rows, front.x, front.y))
-    elif not files.prints:
-        show(title, pareto.pareto_table(rows, x, y), *pareto.pareto_lines(rows), *written)
+    title += f": {front[1]} against {front[0]}"
+    x, y = (COLUMNS[figure] for figure in front)
+    files.show_rows(
+        title,
+        lambda: (pareto.pareto_table(rows, x, y), *pareto.pareto_lines(rows)),
+        lambda: pareto.pareto_json(rows, *front),
+        csv=lambda: pareto.pareto_rows(rows),
+        plot=lambda: figures.draw_pareto(rows, x, y, title),
+        as_json=as_json,
+    )

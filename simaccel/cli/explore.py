@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,18 +24,18 @@ from simaccel.cli.options import (
     set_option,
     workload_options,
 )
-from simaccel.cli.output import OutputFiles, command_line, show, show_json
+from simaccel.cli.output import OutputFiles, command_line, exit_code_of, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
 from simaccel.cli.settings import OF_RUNS, NamedValues, RowCount, fault, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
-from simaccel.errors import InputError, WorkerDiedError, gather, require_none
+from simaccel.errors import gather, require_none
 
 if TYPE_CHECKING:
-    from simaccel.study.explore import ExplorationObjective, ExploredDesigns
+    from simaccel.study.explore import ExplorationObjective
     from simaccel.study.points import Point
-    from simaccel.study.space import DesignSpace
     from simaccel.study.store import ResultStore
+    from simaccel.verbs.exploring import Exploration
 
 _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"]
 """The search options without the objective, which the exploration has itself."""
@@ -58,37 +58,26 @@ class ExplorationFiles(OutputFiles):
         files["-o"] = given.pop("output")
         return cls(files, given.pop("force"), given["wanted"].inputs(), given.pop("top"))
 
-    def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
+    def show(self, exploration: Exploration, *, as_json: bool) -> None:
         """Write the files, and print the result to the terminal."""
-        from simaccel.report.exploration import (
-            counted_lines,
-            effort_lines,
-            exploration_json,
-            exploration_table,
-            exploration_title,
-        )
-
-        title = exploration_title(exploration, space)
-        written = self._write(exploration, title)
-        quiet = as_json or self.prints
-        if as_json:
-            show_json(exploration_json(exploration))
-        elif not quiet:
-            table = exploration_table(exploration, self.top)
-            show(title, table, *counted_lines(exploration, self.top))
-        for line in (*effort_lines(exploration), *written):
-            click.echo(line, err=quiet)
-
-    def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
-        from simaccel.report.exploration import exploration_page, rows, write_parquet
-        from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+        from simaccel.report import exploration as report
+        from simaccel.report.figures import exploration as figures
         from simaccel.report.tables import csv_text
 
-        lines = self.write("--csv", lambda: csv_text(rows(exploration)))
-        lines += self.write("--parquet", partial(write_parquet, exploration))
-        for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
-            lines += self.write(name, partial(draw, exploration, title))
-        return lines + self.write("-o", partial(exploration_page, exploration, title))
+        explored, title, made = exploration.points, exploration.title, exploration.outputs()
+        written = self.write("--csv", lambda: csv_text(made["csv"]()))
+        written += self.write("--parquet", partial(report.write_parquet, explored))
+        draws = figures.draw_frontier, figures.draw_pairs, figures.draw_sensitivity
+        for name, draw in zip(_PLOTS, draws, strict=True):
+            written += self.write(name, partial(draw, explored, title))
+        written += self.write("-o", partial(report.exploration_page, explored, title))
+        quiet = as_json or self.prints
+        if as_json:
+            show_json(exploration.to_dict())
+        elif not quiet:
+            show(title, *made["parts"]())
+        for line in (*report.effort_lines(explored), *written):
+            click.echo(line, err=quiet)
 
 
 @click.command(
@@ -217,41 +206,28 @@ def explore_command(
     from simaccel.study.space import draw
 
     seed = wanted.search.seed or 0
-    designs = draw(space, sample, how, seed)
+    numbers = draw(space, sample, how, seed)
     require_none(
-        fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
-        for _ in range(len(designs) > MOST_DESIGNS)
+        fault("--axis", f"{len(numbers):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
+        for _ in range(len(numbers) > MOST_DESIGNS)
     )
     plan = ExplorationObjective(limits, wanted.objective)
+    designs = [*space.designs(numbers)]
     if dry_run:
-        show_cost(space.designs(designs), plan, kept, as_json=as_json)
+        show_cost(designs, plan, kept, as_json=as_json)
         return
     open_store(kept, command_line(), seed)
-    with ProgressBar("exploring") as bar, jobs.working(_processes(space, designs)) as team:
-        drawn = space.designs(designs)
-        exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=bar.show)
-    outputs.show(exploration, space, as_json=as_json)
-    if any(row.lost for row in exploration.rows):
-        ctx.exit(WorkerDiedError.exit_code)
-    ran = any(row.figures is not None for row in exploration.rows)
-    ctx.exit(0 if ran else InputError.exit_code)
-
-
-_FEW: Final = 16
-"""Designs whose forecast stands for all."""
-
-
-def _processes(space: DesignSpace, designs: Sequence[int]) -> int:
-    """Return how many processes explore designs: one if all take little, by some of them."""
     from simaccel.cli.forecast import processes_of
+    from simaccel.verbs.exploring import Exploration
 
-    few = designs[:: -(-len(designs) // _FEW)]
-    runs = [run for made in space.designs(few) if not made.problem for run in made.runs]
-    return processes_of(runs, len(designs) / len(few))
+    with ProgressBar("exploring") as bar, jobs.working(processes_of(designs)) as team:
+        explored = explore(space.dimensions, designs, plan, team, store=kept, watch=bar.show)
+    outputs.show(Exploration(space, explored, outputs.top), as_json=as_json)
+    ctx.exit(exit_code_of(explored.rows))
 
 
 def show_cost(
-    designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
+    designs: Sequence[Point], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
 ) -> None:
     """Show the estimated cost of an exploration; nothing runs or is stored."""
     from simaccel.report.units import seconds_text

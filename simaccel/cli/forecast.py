@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, str | None]
 """Output files by option."""
+_FEW: Final = 16
+"""Points whose forecast stands for all."""
 _SECONDS_ALONE: Final = 3.0
 """Forecast CPU seconds up to which points run in one process."""
 
@@ -89,23 +90,20 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
     return searches
 
 
-def processes_of(points: Sequence[Point], times: float = 1.0) -> int:
-    """Return the number of processes for some points: one per processor, or 1 for short runs.
+def processes_of(points: Sequence[Point]) -> int:
+    """Return the number of processes for points: one per processor, or 1 if all take little.
 
-    ``times``: number of all points relative to ``points``, a sample of them. Starting a process
-    takes half a second.
+    That follows from some of them. Starting a process takes half a second.
     """
+    few = points[:: -(-len(points) // _FEW) or 1]
+    runs = [run for point in few if not point.problem for run in point.runs]
     seconds = 0.0
-    for point in points:
-        every = [each for _, each in forecasts_of([point], [""]) if not isinstance(each, str)]
-        if any(each.seconds is None for each in every):
-            break
-        seconds += sum((each.seconds or 0.0) + each.run_seconds for each in every)
-        if times * seconds > _SECONDS_ALONE:
-            break
-    else:
-        return 1
-    return min(os.cpu_count() or 1, math.ceil(times * len(points)))
+    for run in runs:
+        every = [each for _, each in forecasts_of([run], [""]) if not isinstance(each, str)]
+        seconds += sum(each.cpu_seconds for each in every)
+        if seconds * len(points) / len(few) > _SECONDS_ALONE:
+            return min(os.cpu_count() or 1, sum(len(point.loads) for point in points))
+    return 1
 
 
 def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str]:

@@ -19,12 +19,15 @@ import click
 
 from simaccel.cli.progress import clear_for_output
 from simaccel.cli.settings import fault
-from simaccel.errors import SimaccelError, gather, require_none
+from simaccel.errors import InputError, SimaccelError, WorkerDiedError, gather, require_none
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing, writing_text
 from simaccel.numbers import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from simaccel.report.tables import Row
+    from simaccel.study.points import StudyRow
 
 _WIDTH = 120
 """Columns if the output is not a terminal, so that tables are complete in a file or pipe."""
@@ -118,6 +121,14 @@ def show_json(document: object) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
+def exit_code_of(rows: Sequence[StudyRow]) -> int:
+    """Return the exit code of a study: 0 if a row has results and no process died."""
+    if any(row.lost for row in rows):
+        return WorkerDiedError.exit_code
+    ran = any(row.figures is not None or row.result is not None for row in rows)
+    return 0 if ran else rows[0].exit_code or InputError.exit_code
+
+
 _BINARY: Final = ("--trace", "--parquet")
 _WORDS: Final = {"--trace": "trace", "-o": "page", "--csv": "table", "--parquet": "table"}
 
@@ -197,6 +208,25 @@ class OutputFiles:
                 for piece in [text] if isinstance(text, str) else text:
                     stream.write(piece)
         return [f"{_WORDS.get(option, 'figure')}: {path}"]
+
+    def show_rows(
+        self,
+        title: str,
+        parts: Callable[[], Iterable[Table | str]],
+        document: Callable[[], object],
+        *,
+        as_json: bool,
+        csv: Callable[[], Sequence[Row]],
+        plot: Callable[[], object],
+    ) -> None:
+        """Write rows as CSV and their figure; print JSON, or tables and lines below a title."""
+        from simaccel.report.tables import csv_text
+
+        written = [*self.write("--csv", lambda: csv_text(csv())), *self.write("--plot", plot)]
+        if as_json:
+            show_json(document())
+        elif not self.prints:
+            show(title, *parts(), *written)
 
     @staticmethod
     def _is_figure(option: str) -> bool:

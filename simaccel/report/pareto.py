@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simaccel.pareto import pick_evenly
-from simaccel.report.tables import Table, csv_text, pick, study_columns, tabulate, texts
+from simaccel.report.tables import Table, pick, study_columns, tabulate, texts
 from simaccel.report.units import count_text
 from simaccel.study.points import Figures, StudyRow
 
@@ -71,12 +71,12 @@ def pareto_json(rows: Sequence[StudyRow], x: str, y: str) -> dict[str, Any]:
     return {"x": x, "y": y, "fronts": fronts}
 
 
-def pareto_csv(rows: Sequence[StudyRow]) -> str:
-    """Return a CSV line for each point; a dataflow without a front has ``error`` instead."""
+def pareto_rows(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
+    """Return a CSV row for each point; a dataflow without a front has its ``problem`` instead."""
     empty = dict.fromkeys(("dataflow", *_COLUMNS, "problem"))
     table: list[dict[str, Any]] = []
     for row in rows:
         named = empty | {"dataflow": row.dataflow}
         table += [named | {name: point[name] for name in _COLUMNS} for point in front_points(row)]
         table += [named | {"problem": row.problem}] if row.problem else []
-    return csv_text(table)
+    return table

@@ -63,6 +63,11 @@ class SearchForecast:
         """CPU seconds that a run of the mapping takes, about."""
         return RUN_SECONDS * self.operators
 
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of search and run, about; infinity if unknown."""
+        return self.run_seconds + (math.inf if self.seconds is None else self.seconds)
+
 
 def forecast(
     workload: Workload,

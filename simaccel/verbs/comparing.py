@@ -23,6 +23,7 @@ from simaccel.report.titles import experiment_title, number_words, phase_words, 
 from simaccel.report.units import count_text
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, compared_dataflows
 from simaccel.search.effort import Objective
+from simaccel.study.figure_table import Figure as Metric
 from simaccel.study.points import (
     ACCELERATOR,
     Axis,
@@ -61,10 +62,15 @@ RunAll = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[Study
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ShownResult):
-    """Runs side by side: one row each, in order; one that doesn't run has the reason."""
+    """Runs side by side: one row each, in order; one that doesn't run has the reason.
+
+    ``metrics``: further columns; figures have the first. ``points``: those of the rows, for bounds.
+    """
 
     title: str
     rows: tuple[StudyRow, ...]
+    metrics: Sequence[Metric] = ()
+    points: Sequence[Point] = ()
 
     def __repr__(self) -> str:
         ran = [row for row in self.rows if row.result is not None]
@@ -75,8 +81,9 @@ class Comparison(ShownResult):
         return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
     def _parts(self) -> Iterator[Table | str]:
-        yield comparison.comparison_table(self.rows)
-        for lines_of in (comparison.terms_lines, comparison.choice_lines, comparison.problem_lines):
+        yield comparison.comparison_table(self.rows, self.metrics)
+        lines = (comparison.terms_lines, comparison.area_lines, comparison.choice_lines)
+        for lines_of in (*lines, comparison.problem_lines):
             yield from lines_of(self.rows)
 
     def __iter__(self) -> Iterator[StudyRow]:
@@ -90,12 +97,18 @@ class Comparison(ShownResult):
         return comparison.comparison_json(self.rows)
 
     def _rows(self) -> Rows:
-        return comparison.comparison_rows(self.rows)
+        return comparison.comparison_rows(self.rows, self.metrics)
 
     def _draw(self) -> Figure:
-        from simaccel.report.figures.comparison import draw_comparison
+        from simaccel.report import figures
 
-        return draw_comparison(self.rows, self.title)
+        lead = self.rows[0].lead
+        if self.metrics:
+            return figures.draw_metric(self.rows, self.title, self.metrics[0])
+        if lead is None or lead.axis.named or self.rows[0].others:
+            return figures.draw_comparison(self.rows, self.title)
+        slopes = dram_bounds(self.points) if lead.axis.name == "buffer" else None
+        return figures.draw_sweep(self.rows, self.title, slopes)
 
 
 @name_arguments()

@@ -54,10 +54,11 @@ tensor_parallel and pipeline_parallel).
 
 @dataclass(frozen=True, repr=False)
 class Exploration(ShownResult):
-    """All designs of a space in order, with their figures."""
+    """All designs of a space in order, with their figures; ``top``: rows of its table."""
 
     space: DesignSpace
     points: ExploredDesigns
+    top: int | None = exploration.MOST_ROWS
 
     @property
     def title(self) -> str:
@@ -69,7 +70,8 @@ class Exploration(ShownResult):
         return f"<Exploration {self.title}; {'; '.join(counted)}>"
 
     def _parts(self) -> Iterable[Table | str]:
-        return (exploration.exploration_table(self.points), *exploration.counted_lines(self.points))
+        table = exploration.exploration_table(self.points, self.top)
+        return (table, *exploration.counted_lines(self.points, self.top))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the exploration as plain data (the format of ``simaccel explore --json``)."""

@@ -73,6 +73,9 @@ class ShownResult:
         def title(self) -> str:
             """The title: what ran on what."""
 
+        def to_dict(self) -> Any:  # noqa: ANN401 - plain data of any form
+            """Return plain data."""
+
     def _parts(self) -> Iterable[Table | str]:
         """Yield tables and lines below the title."""
         raise NotImplementedError
@@ -83,6 +86,11 @@ class ShownResult:
 
     def _draw(self) -> Figure:
         raise NotImplementedError
+
+    def outputs(self) -> dict[str, Callable[[], Any]]:
+        """Return what makes the outputs of a command: parts, JSON, rows of CSV, figure."""
+        makers = self._parts, self.to_dict, self._rows, self._draw
+        return dict(zip(("parts", "document", "csv", "plot"), makers, strict=True))
 
     def _repr_html_(self) -> str:
         from simaccel.report.tables import parts_html
