@@ -226,8 +226,10 @@ class _CheckedMemory:
         layout = self.layouts[operator].layout_around(tensor)
         if layout is None:
             return None
-        others = ~written_elements(self.workload, tensor)
-        box = tuple(slice(0, size) for size in self.workload.shapes[tensor])
+        shape = self.workload.shapes[tensor]
+        places = np.indices(shape, sparse=True)
+        others = ~written_elements(self.workload.operators, tensor, places)
+        box = tuple(slice(0, size) for size in shape)
         values[others] = self.samples[operator].values_before(tensor, box)[others]
         return layout.lay_out(values)
 

@@ -6,22 +6,28 @@ These are the values that a program's results are compared with, independently o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
 
 import numpy as np
 
-from simaccel.diagnosis.layout import Booleans
+from simaccel.diagnosis.layout import Booleans, Integers
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.vectors import VECTORS, RankOrder
 from simaccel.workload.vectors.kind import Array
 
 
-def written_elements(workload: Workload, tensor: str) -> Booleans:
-    """Return a mask of the elements of a tensor that operators write."""
-    written = np.zeros(workload.shapes[tensor], dtype=np.bool_)
-    for one in workload.operators:
+def written_elements(
+    operators: Iterable[Operator], tensor: str, places: Sequence[Integers]
+) -> Booleans:
+    """Return which elements of a tensor operators write; ``places``: positions by dimension."""
+    written = np.zeros(np.broadcast_shapes(*map(np.shape, places)), dtype=np.bool_)
+    for one in operators:
         if one.output.tensor == tensor:
-            written[one.output.box(one.ranks)] = True
+            own = np.ones((), dtype=np.bool_)
+            for at, span in zip(places, one.output.box(one.ranks), strict=True):
+                own = own & (span.start <= at) & (at < span.stop)
+            written |= own
     return written
 
 

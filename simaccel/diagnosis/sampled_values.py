@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from simaccel.diagnosis.layout import Booleans, Integers, flat_places, split_places
-from simaccel.diagnosis.plain_values import einsum_values, vector_values
+from simaccel.diagnosis.layout import Integers, flat_places, split_places
+from simaccel.diagnosis.plain_values import einsum_values, vector_values, written_elements
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.program.program import Compute, Load, Node, ProgramLoop, Sfu, Tile, UnitCommand
@@ -94,8 +94,8 @@ class SampledGroups:
             self.kept[tensor][flat] = values
 
     def _values_unwritten(self, tensor: str, places: Sequence[Integers]) -> Array:
-        writers = [one for one in self.operators if one.output.tensor == tensor]
-        return np.where(is_written(places, writers), np.nan, self.values_at(tensor, places))
+        written = written_elements(self.operators, tensor, places)
+        return np.where(written, np.nan, self.values_at(tensor, places))
 
     def values_before(self, tensor: str, box: Box) -> Array:
         """Return the values that a tensor has before the unit begins, of a box."""
@@ -108,10 +108,13 @@ class SampledGroups:
         That is of tensors that operators write: their padding.
         """
         values = _draw_values(tensor, flat_places(places, self.workload.shapes[tensor]))
-        writers = [one for one in self.workload.operators if one.output.tensor == tensor]
-        if not writers or self.workload.tensors[tensor].kind == "cache":
+        operators = self.workload.operators
+        if (
+            tensor not in {one.output.tensor for one in operators}
+            or self.workload.tensors[tensor].kind == "cache"
+        ):
             return values * self.weight_scale(tensor)
-        return np.where(is_written(places, writers), values, 0.0)
+        return np.where(written_elements(operators, tensor, places), values, 0.0)
 
     def weight_scale(self, tensor: str) -> float:
         """Return what weights are multiplied with, so that values stay near one."""
@@ -202,17 +205,6 @@ def _start(operand: Operand, low: Map[str, int]) -> tuple[int, ...]:
         start + sum(c * low[rank] for rank, c in dim.terms)
         for start, dim in zip(starts, operand.projection, strict=True)
     )
-
-
-def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> Booleans:
-    """Return which positions of a tensor operators write."""
-    written = np.zeros((), dtype=np.bool_)
-    for writer in writers:
-        own = np.ones((), dtype=np.bool_)
-        for at, span in zip(places, writer.output.box(writer.ranks), strict=True):
-            own = own & (span.start <= at) & (at < span.stop)
-        written = written | own
-    return written
 
 
 def _draw_values(tensor: str, places: Integers) -> Array:

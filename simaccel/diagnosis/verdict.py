@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from typing import Final
 
 from simaccel.analytic.native import mac_share
@@ -54,14 +55,15 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     most = diagnosis.waits_for_bytes
     if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
-    own = members(most)
+    own = tuple(operators_of(workload, most.name))
     attentions = (group for group in parts(workload) if isinstance(group, tuple))
     names = next((group for group in attentions if not {*own}.isdisjoint(group)), own)
     if not workload.by_name.keys() >= set(names):  # an exchange between chips
         return None
-    now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
+    members = {part.name: operators_of(workload, part.name) for part in diagnosis.operators}
+    now = [part for part in diagnosis.operators if {*members[part.name]} & {*names}]
     moved = sum(map(part_dram_bytes, now))
-    if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
+    if not moved or Counter(names) != Counter(chain(*(members[part.name] for part in now))):
         return None
     dataflow = FUSED if len(names) > 1 else ALONE
     alone = workload.select_operators(names)
@@ -80,11 +82,6 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
 def part_dram_bytes(part: OperatorDiagnosis) -> int:
     """Return the bytes that a part moved to and from DRAM; 0 where they are unknown."""
     return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
-
-
-def members(part: OperatorDiagnosis) -> tuple[str, ...]:
-    """Return the names of the operators of a group, fused or not."""
-    return tuple(part.name.split("+"))
 
 
 BOUND = 0.9

@@ -23,14 +23,13 @@ from simaccel.report.units import (
     share_text,
     short_share_text,
 )
-from simaccel.run.limits import kind_of
+from simaccel.run.limits import attention_operators, kind_of, operators_of
 from simaccel.run.memories import phase_of, resident_bytes
 from simaccel.schedulers.parallel import ParallelDegrees
 from simaccel.schedulers.split_ways import degrees_of_fewer_groups
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
-from simaccel.workload import Workload
 from simaccel.workload.language.experts import ways_of
 
 if TYPE_CHECKING:
@@ -291,11 +290,11 @@ def _noun(kind: str) -> str:
 
 def _kinds(result: ExperimentResult) -> set[str]:
     workload = result.workload
-    attention = _attention(workload)
+    attention = attention_operators(workload)
     rows = [row.run.name for row in result.rows]
     kinds = {_NETWORK} if len(rows) > 1 else set[str]()
     for row in rows:
-        names = {name for name in row.split("+") if name in workload.by_name}
+        names = {*operators_of(workload, row)} & workload.by_name.keys()
         if names & attention:
             kinds.add("attention")
         elif {getattr(workload.operator(name), "kind", "") for name in names} == {_COPY}:
@@ -303,15 +302,6 @@ def _kinds(result: ExperimentResult) -> set[str]:
         elif names:
             kinds.add(kind_of(workload, row).removeprefix("fused "))
     return kinds
-
-
-def _attention(workload: Workload) -> set[str]:
-    """Return operators of attentions: softmaxes, what makes their scores, what reads them."""
-    softmaxes = [one for one in workload.operators if getattr(one, "kind", "") == "softmax"]
-    scores = {operand.tensor for softmax in softmaxes for operand in softmax.inputs}
-    makers = {one.name for one in workload.operators if one.output.tensor in scores}
-    readers = {name for one in softmaxes for name in workload.readers.get(one.output.tensor, ())}
-    return {softmax.name for softmax in softmaxes} | makers | readers
 
 
 def dataflow_reason(result: ExperimentResult) -> str:

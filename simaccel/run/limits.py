@@ -116,6 +116,23 @@ def kind_of(workload: Workload, row: str) -> str:
     return f"fused {next((kind for kind in kinds if kind in _EINSUMS), kinds[0])}"
 
 
+def attention_operators(workload: Workload) -> set[str]:
+    """Return the names of the softmaxes between two einsums, and of these."""
+    made = {operator.output.tensor: operator for operator in workload.operators}
+    attentions: set[str] = set()
+    for softmax in workload.operators:
+        if isinstance(softmax, Vector) and softmax.kind == "softmax":
+            einsums = [
+                each
+                for each in workload.operators
+                if each is made.get(softmax.input.tensor)
+                or softmax.output.tensor in {read.tensor for read in each.inputs}
+            ]
+            if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
+                attentions |= {softmax.name, *(each.name for each in einsums)}
+    return attentions
+
+
 def _kind(operator: WorkloadOperator) -> str:
     """Return the kind of an operator: windows are convolutions, or poolings without weights."""
     windows = window_ranks(operator)

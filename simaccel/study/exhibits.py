@@ -13,7 +13,7 @@ from typing import Final, Literal
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
 from simaccel.hardware import Accelerator
-from simaccel.run.limits import operators_of
+from simaccel.run.limits import attention_operators, operators_of
 from simaccel.study.bandwidth import needed_bandwidth
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import Point, Record, StudyRow
@@ -112,7 +112,7 @@ def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
     result = row.result
     if result is None:
         return {**figures, **dict.fromkeys(("cycles", "utilisation", "footprint_bytes"))}
-    inside = _attentions(workload)
+    inside = attention_operators(workload)
     covered = [
         each
         for each in result["operators"]
@@ -174,7 +174,7 @@ def part_of(workload: Workload, operator: Record) -> str:
     """
     if LINK in operator["bytes"]:
         return LINKS
-    operators, attentions = operators_of(workload, operator["name"]), _attentions(workload)
+    operators, attentions = operators_of(workload, operator["name"]), attention_operators(workload)
     if {*operators} & attentions:
         return ATTENTION
     einsums = [name for name in operators if not isinstance(workload.operator(name), Vector)]
@@ -182,23 +182,6 @@ def part_of(workload: Workload, operator: Record) -> str:
         return "vector operators"
     beside = _projections_of(workload, attentions)
     return "projections" if {*einsums} & beside else "other einsums"
-
-
-def _attentions(workload: Workload) -> set[str]:
-    """Return the softmaxes between two einsums, with these."""
-    made = {operator.output.tensor: operator for operator in workload.operators}
-    attentions: set[str] = set()
-    for softmax in workload.operators:
-        if isinstance(softmax, Vector) and softmax.kind == "softmax":
-            einsums = [
-                each
-                for each in workload.operators
-                if each is made.get(softmax.input.tensor)
-                or softmax.output.tensor in {read.tensor for read in each.inputs}
-            ]
-            if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
-                attentions |= {softmax.name, *(each.name for each in einsums)}
-    return attentions
 
 
 def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:

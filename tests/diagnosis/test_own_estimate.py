@@ -126,6 +126,14 @@ def _proposed(found: Diagnosis, workload: Workload = ATTENTION) -> Proposal:
     return one
 
 
+def test_a_name_with_a_plus_is_one_operator() -> None:
+    plain = gemm(m=128, k=64, n=128)
+    workload = replace(plain, operators=(replace(plain.operators[0], name="a+b"),))
+    proposal = _proposed(_run(_part("a+b", 100_000, 90_000, 9 * 65_536)), workload)
+    assert proposal.operators == ("a+b",)
+    assert 65_536 <= proposal.proposed_bytes < 9 * 65_536  # two operands and a result
+
+
 def test_an_attention_in_one_group_moves_what_it_must() -> None:
     one = _proposed(_apart())
     assert (one.dataflow, one.operators) == ("flash", ("L", "softmax", "A"))

@@ -194,12 +194,12 @@ def test_keys_are_repeated_where_a_chips_share_of_them_fits() -> None:
 
 
 def test_keys_are_repeated_where_they_fit_the_chips_that_have_pieces_of_them() -> None:
-    """A third of 16 or 8 sequences or of 8 key heads is none: of 6 chips 2 have different pieces.
+    """A third of 16 or 8 sequences or of 8 key heads is none: of 6 x 1 chips 2 have pieces.
 
     A chip's half of 16 sequences is 128 MiB, all that there is, though a sixth would fit; of 8
     sequences it is 64 MiB.
     """
-    on = load_accelerator("tpu_v6e", [*POD, "chips=2x3"])
+    on = load_accelerator("tpu_v6e", [*POD, "chips=6x1"])
     for sequences, are_repeated in ((16, False), (8, True)):
         workload = decode(1024, sequences)
         shared = simulate(workload, on, "deployed")
