@@ -110,7 +110,7 @@ class SampledGroups:
         values = _draw_values(tensor, flat_places(places, self.workload.shapes[tensor]))
         operators = self.workload.operators
         if (
-            tensor not in {one.output.tensor for one in operators}
+            tensor not in {operator.output.tensor for operator in operators}
             or self.workload.tensors[tensor].kind == "cache"
         ):
             return values * self.weight_scale(tensor)
