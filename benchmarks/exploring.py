@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.cli.sweep import read_axis
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.explore import ExplorationObjective, explore
 from simaccel.study.parallel import open_workers, run_with
+from simaccel.study.parameters import read_axis
 from simaccel.study.points import WeightedWorkload
 from simaccel.study.space import DesignSpace
 from simaccel.study.workers import TaskWorkers

@@ -282,3 +282,20 @@ def own_numbers(value: object) -> object:
     if type(value) is list:
         return [own_numbers(each) for each in value]
     return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
+
+
+_SEVERAL: Final = re.compile(r"[^,:]+(,[^,:]+)+|[^:,]*[^:,.]\.\.[^:,.][^:,]*|[^:]+:[^:]+:[^:]+")
+_DASHED: Final = re.compile(r"^([0-9]+[A-Za-z/]*)-([0-9]+[A-Za-z/]*)$")
+"""A range with a dash between numbers."""
+
+
+def list_or_range(value: object) -> str:
+    """Return a value without blanks if it is a list or a range; an empty text if it is not.
+
+    >>> list_or_range([8, 16]), list_or_range("64 .. 128"), list_or_range("2:4")
+    ('8,16', '64..128', '')
+    >>> list_or_range("64-128"), list_or_range("LPDDR4-3200")
+    ('64..128', '')
+    """
+    text = _DASHED.sub(r"\1..\2", str(value).strip("[]").replace(" ", ""))
+    return text if _SEVERAL.fullmatch(text) else ""

@@ -22,12 +22,11 @@ from simaccel.cli.settings import (
     SettingOption,
     as_click_arguments,
     fault,
-    list_or_range,
     sections,
     settings_by_topic,
     spell_settings,
 )
-from simaccel.errors import Fault, InputError, require_none
+from simaccel.errors import Fault, InputError, list_or_range, require_none
 
 
 class Commands(click.Group):

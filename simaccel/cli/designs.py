@@ -125,10 +125,10 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
 
 
 def _axes(texts: Sequence[str]) -> _Sizes:
-    from simaccel.cli.sweep import read_points
+    from simaccel.study.parameters import read_axis
 
     known = _parameters()
-    read = partial(read_points, "--axis", find=known.get, limit=MOST_DESIGNS)
+    read = partial(read_axis, "--axis", find=known.get, most=MOST_DESIGNS)
     sizes: _Sizes = {}
     for text in texts:
         name = text.partition("=")[0].strip()
@@ -137,10 +137,10 @@ def _axes(texts: Sequence[str]) -> _Sizes:
                 name, known
             )
             raise InputError([fault("--axis", name, allowed)])
-    for parameter, points, _ in gather(*(partial(read, text) for text in texts)):
-        axis = parameter.axis
+    for settings in gather(*(partial(read, text) for text in texts)):
+        axis = settings[0].axis
         require_none(fault("--axis", axis.name, "once") for _ in [0] if axis.column in sizes)
-        sizes[axis.column] = tuple(sorted(int(values[0]) for values in points))
+        sizes[axis.column] = tuple(sorted(setting.value for setting in settings))
     pairs = len(sizes.get("pes", " ")) * len(sizes.get("bandwidths", " "))
     every = pairs * len(sizes.get("l1_bytes", " ")) * len(sizes.get("l2_bytes", " "))
     for count, most, what in (

@@ -50,8 +50,9 @@ def with_defaults(
 
 def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
     """Return a sweep of buffers without those that are too small for the array."""
-    from simaccel.cli.sweep import MOST_POINTS, read_axis
+    from simaccel.cli.sweep import MOST_POINTS
     from simaccel.hardware.sections import smallest_buffer
+    from simaccel.study.parameters import read_axis
 
     settings = read_axis("--sweep", sweep, MOST_POINTS)
     try:

@@ -136,9 +136,9 @@ class WantedSpace:
 def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     if not texts:
         return ()
-    from simaccel.cli.sweep import read_axis
+    from simaccel.study.parameters import read_axis
 
-    read = partial(read_axis, "--axis", limit=MOST_DESIGNS)
+    read = partial(read_axis, "--axis", most=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 

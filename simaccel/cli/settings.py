@@ -52,9 +52,6 @@ _FORMATS: Final[Mapping[str, Sequence[str]]] = {
     "line": ("--quiet",),
 }
 _OPTION: Final = re.compile(r"(?<!\w)(?<!--set )--[a-z][a-z-]*")
-_SEVERAL: Final = re.compile(r"[^,:]+(,[^,:]+)+|[^:,]*[^:,.]\.\.[^:,.][^:,]*|[^:]+:[^:]+:[^:]+")
-_DASHED: Final = re.compile(r"^([0-9]+[A-Za-z/]*)-([0-9]+[A-Za-z/]*)$")
-"""A range with a dash between numbers."""
 _NEAR: Final = 0.75
 """Least similarity to a setting at which a name counts as misspelt."""
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
@@ -188,18 +185,6 @@ def _allowed_text(wrong: Fault) -> str:
     unknown = wrong.allowed.startswith("nothing, as it isn't modelled")
     is_name = wrong.file == f"--set {wrong.field}" and "." not in wrong.field
     return wrong.allowed + "; settings: --help-settings" * (unknown and is_name)
-
-
-def list_or_range(value: object) -> str:
-    """Return a value without blanks if it is a list or a range; an empty text if it is not.
-
-    >>> list_or_range([8, 16]), list_or_range("64 .. 128"), list_or_range("2:4")
-    ('8,16', '64..128', '')
-    >>> list_or_range("64-128"), list_or_range("LPDDR4-3200")
-    ('64..128', '')
-    """
-    text = _DASHED.sub(r"\1..\2", str(value).strip("[]").replace(" ", ""))
-    return text if _SEVERAL.fullmatch(text) else ""
 
 
 def as_click_arguments(

@@ -1,39 +1,31 @@
-"""Axes in text form, ``NAME=FROM:TO:STEP`` or ``NAME=A,B,...``, and the points of a sweep."""
+"""The points of a sweep, and what a message says of a list where one value is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.settings import fault, list_or_range
+from simaccel.cli.settings import fault
 from simaccel.errors import (
     LONGEST_CHOICE,
     Fault,
     InputError,
     gather,
+    list_or_range,
     require_none,
     shorten,
     suggest,
 )
 from simaccel.hardware import Accelerator
-from simaccel.numbers import is_logarithmic
-from simaccel.study.parameters import (
-    PARAMETERS,
-    Parameter,
-    Values,
-    parameter_of,
-    suggest_parameter,
-    whole_number,
-)
+from simaccel.study.parameters import FORMS, PARAMETERS, Parameter, parameter_of, read_axis
 from simaccel.study.points import Setting, base_point, seq_len_of
 from simaccel.study.space import FLOWS, DesignBuilder, Settings, sizes_of
 from simaccel.workload import Workload
-from simaccel.workload.names import MAX_SIZE
 from simaccel.workload.precision import assumed_classes
 from simaccel.workload.tensors import CLASSES
 
@@ -138,12 +130,8 @@ def _require_alone(text: str, experiment: ExperimentOptions, beside: Mapping[str
     require_none(faults)
 
 
-_FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 _DOTS: Final = ".."
 """A range in the notation of other tools."""
-_STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
-
-
 _WHOLE: Final = {
     "accelerator": "`simaccel compare --hw {}` takes several",
     "--workload": "`simaccel explore` takes several --workload",
@@ -182,134 +170,10 @@ def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
 def _points_text(parameter: Parameter | None, text: str) -> str:
     """Return a sweep of a parameter, over the points of a text if it is read as such."""
     if parameter is None:
-        return f"FIELD={_FORMS}"
+        return f"FIELD={FORMS}"
     name = parameter.axis.name
     for given in (f"{text.replace(_DOTS, ':')}:x2", text):
         with suppress(InputError):
-            read_points("--sweep", f"{name}={given}", MOST_POINTS)
+            read_axis("--sweep", f"{name}={given}", MOST_POINTS)
             return f"{name}={given}"
-    return f"{name}={_FORMS}"
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The text of an axis: the option, the parameter that it names, and the text after the =."""
-
-    option: str
-    parameter: Parameter
-    text: str
-
-
-def read_axis(option: str, text: str, limit: int) -> tuple[Setting, ...]:
-    """Return the settings of an axis, at most ``limit``."""
-    parameter, points, log = read_points(option, text, limit)
-    settings = [parameter.setting(values) for values in points]
-    words = [isinstance(setting.value, str | bool) for setting in settings]
-    named = any(words) and not parameter.apart
-    axis = replace(parameter.axis, log=log and not named, named=named)
-    return tuple(
-        replace(setting, axis=axis, place=at if named else setting.place)
-        for at, setting in enumerate(settings)
-    )
-
-
-def read_points(
-    option: str,
-    text: str,
-    limit: int,
-    find: Callable[[str], Parameter | None] = parameter_of,
-) -> tuple[Parameter, tuple[Values, ...], bool]:
-    """Return the parameter, points and log scale of an axis.
-
-    Raises:
-        InputError: not ``NAME=POINTS``, or an unknown name, value or range.
-    """
-    name, equals, points_text = (part.strip() for part in text.partition("="))
-    if not equals:
-        raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
-    parameter = find(name)
-    if parameter is None:
-        raise InputError([fault(option, name, suggest_parameter(name))])
-    read = _range if ":" in points_text else _list
-    points, log = read(_Given(option, parameter, points_text), limit)
-    return parameter, points, log
-
-
-def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:
-    return InputError([fault(f"{given.option} {given.parameter.axis.name}{part}", value, allowed)])
-
-
-def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
-    points: list[Values] = []
-    faults: list[Fault] = []
-    texts = [text.strip() for text in value.text.split(",")]
-    _require_few(value, len(texts), limit)
-    for text in texts:
-        try:
-            values = value.parameter.values(text)
-        except ValueError as error:
-            allowed = f"{_FORMS}, each {error}" if list_or_range(text) else str(error)
-            faults += _bad(value, "", text, allowed).faults
-            continue
-        if values in points:
-            faults += _bad(value, "", text, "each value once").faults
-        points.append(values)
-    require_none(faults)
-    places = [value.parameter.setting(values).place for values in points]
-    return tuple(points), is_logarithmic(min(places), max(places))
-
-
-def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
-    parts = value.text.split(":")
-    if len(parts) != len(("FROM", "TO", "STEP")):
-        raise _bad(value, "", value.text, _FORMS)
-    first, last, (log, step) = gather(
-        partial(_read_value, value, " FROM", parts[0]),
-        partial(_read_value, value, " TO", parts[1]),
-        partial(_read_step, value, parts[2].strip()),
-    )
-    if log and first == 0:
-        raise _bad(value, " FROM", parts[0], f"at least 1, which x{step} can multiply")
-    if last < first:
-        allowed = f"at least {value.parameter.write(first)}, where the sweep starts"
-        raise _bad(value, " TO", parts[1], allowed)
-    numbers = [*_multiples(first, last, step)] if log else range(first, last + 1, step)
-    _require_few(value, len(numbers), limit)
-    return tuple(map(value.parameter.same_value, numbers)), log
-
-
-def _require_few(given: _Given, count: int, limit: int) -> None:
-    if count > limit:
-        raise _bad(given, "", given.text, f"at most {limit:,} points; these are {count:,}")
-
-
-def _multiples(first: int, last: int, factor: int) -> Iterator[int]:
-    while first <= last:
-        yield first
-        first *= factor
-
-
-def _read_value(given: _Given, part: str, text: str) -> int:
-    try:
-        value = given.parameter.read(text)
-    except ValueError as error:
-        raise _bad(given, part, text, str(error)) from None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _bad(given, part, text, "a whole number, where FROM:TO:STEP is given")
-    return value
-
-
-def _read_step(value: _Given, text: str) -> tuple[bool, int]:
-    """Read ``xK`` or ``+STEP``: whether it multiplies, and K or STEP."""
-    kind, amount = text[:1], text[1:]
-    read: dict[str, Callable[[str], int]] = {
-        "x": partial(whole_number, least=2, most=MAX_SIZE),
-        "+": partial(_read_value, value, " STEP"),
-    }
-    try:
-        step = read[kind](amount)
-    except (KeyError, ValueError, InputError):
-        step = 0
-    if step == 0:
-        raise _bad(value, " STEP", text, _STEPS)
-    return kind == "x", step
+    return f"{name}={FORMS}"

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, repeat, takewhile
+from operator import mul
 from typing import Final, Literal
 
-from simaccel.errors import MEANT, suggest, with_digits
+from simaccel.errors import (
+    MEANT,
+    Fault,
+    InputError,
+    gather,
+    list_or_range,
+    require_none,
+    suggest,
+    with_digits,
+)
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.presets import SECTIONS
 from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
-from simaccel.numbers import BITS
+from simaccel.numbers import BITS, is_logarithmic
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
 from simaccel.workload.names import MAX_SIZE
@@ -245,3 +257,118 @@ def suggest_parameter(name: str) -> str:
         return near
     short = ", ".join([*PARAMETERS, *_MAPPING])
     return f"one of {short}, a field of the accelerator (dram.channels), or workload.FIELD"
+
+
+FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
+_STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
+_SOURCE: Final = "command line"
+
+
+def read_axis(
+    option: str, text: str, most: int, find: Callable[[str], Parameter | None] = parameter_of
+) -> tuple[Setting, ...]:
+    """Return the settings of ``NAME=FROM:TO:STEP`` or ``NAME=A,B,...``, at most ``most``.
+
+    Raises:
+        InputError: another form, or an unknown name, value or range.
+    """
+    name, equals, values = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise InputError([Fault(_SOURCE, option, text, f"NAME= and {FORMS}")])
+    parameter = find(name)
+    if parameter is None:
+        raise InputError([Fault(_SOURCE, option, name, suggest_parameter(name))])
+    reader = AxisReader(parameter, _SOURCE, f"{option} {parameter.axis.name}")
+    if ":" in values:
+        return reader.read_range(values, most)
+    return reader.read_list([value.strip() for value in values.split(",")], most)
+
+
+@dataclass(frozen=True)
+class AxisReader:
+    """A reader of a parameter's settings; faults are those of ``field`` of ``source``."""
+
+    parameter: Parameter
+    source: str
+    field: str
+
+    def read_list(self, listed: Sequence[object], most: int) -> tuple[Setting, ...]:
+        """Return a setting for each of several values; InputError names all wrong ones."""
+        self._require_few(",".join(map(str, listed)), len(listed), most)
+        points: list[Values] = []
+        faults = []
+        for value in listed:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            try:
+                values = self.parameter.values(text)
+            except ValueError as error:
+                allowed = f"{FORMS}, each {error}" if list_or_range(text) else str(error)
+                faults.append(self._fault(value, allowed))
+                continue
+            if values in points:
+                faults.append(self._fault(value, "each value once"))
+            points.append(values)
+        require_none(faults)
+        places = [self.parameter.setting(values).place for values in points]
+        return self._settings(points, log=is_logarithmic(min(places), max(places)))
+
+    def read_range(self, text: str, most: int) -> tuple[Setting, ...]:
+        """Return the settings of ``FROM:TO:xK`` or ``FROM:TO:+STEP``; InputError: another range."""
+        parts = text.split(":")
+        if len(parts) != len(("FROM", "TO", "STEP")):
+            raise InputError([self._fault(text, FORMS)])
+        first, last, (log, step) = gather(
+            partial(self._whole_value, parts[0], " FROM"),
+            partial(self._whole_value, parts[1], " TO"),
+            partial(self._step, parts[2].strip()),
+        )
+        if log and first == 0:
+            allowed = f"at least 1, which x{step} can multiply"
+            raise InputError([self._fault(parts[0], allowed, " FROM")])
+        if last < first:
+            allowed = f"at least {self.parameter.write(first)}, where the sweep starts"
+            raise InputError([self._fault(parts[1], allowed, " TO")])
+        numbers: Sequence[int] = range(first, last + 1, step)
+        if log:
+            numbers = [*takewhile(last.__ge__, accumulate(repeat(step), mul, initial=first))]
+        self._require_few(text, len(numbers), most)
+        return self._settings([*map(self.parameter.same_value, numbers)], log=log)
+
+    def _settings(self, points: Sequence[Values], *, log: bool) -> tuple[Setting, ...]:
+        settings = [self.parameter.setting(values) for values in points]
+        words = any(isinstance(setting.value, str | bool) for setting in settings)
+        named = words and not self.parameter.apart
+        axis = replace(self.parameter.axis, log=log and not named, named=named)
+        return tuple(
+            replace(setting, axis=axis, place=at if named else setting.place)
+            for at, setting in enumerate(settings)
+        )
+
+    def _fault(self, value: object, allowed: str, part: str = "") -> Fault:
+        return Fault(self.source, self.field + part, value, allowed)
+
+    def _require_few(self, text: str, count: int, most: int) -> None:
+        allowed = f"at most {most:,} points; these are {count:,}"
+        require_none([self._fault(text, allowed)] * (count > most))
+
+    def _whole_value(self, text: str, part: str) -> int:
+        try:
+            value = self.parameter.read(text)
+        except ValueError as error:
+            raise InputError([self._fault(text, str(error), part)]) from None
+        if isinstance(value, bool) or not isinstance(value, int):
+            allowed = "a whole number, where FROM:TO:STEP is given"
+            raise InputError([self._fault(text, allowed, part)])
+        return value
+
+    def _step(self, text: str) -> tuple[bool, int]:
+        """Read ``xK`` or ``+STEP``: whether it multiplies, and K or STEP."""
+        is_factor, amount, step = text[:1] == "x", text[1:], 0
+        with suppress(ValueError, InputError):
+            if is_factor:
+                step = whole_number(amount, least=2, most=MAX_SIZE)
+            elif text[:1] == "+":
+                step = self._whole_value(amount, " STEP")
+        if step == 0:
+            raise InputError([self._fault(text, _STEPS, " STEP")])
+        return is_factor, step

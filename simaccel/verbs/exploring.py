@@ -20,7 +20,7 @@ from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import OBJECTIVES, searched_objective
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
-from simaccel.study.parameters import Parameter, parameter_of, suggest_parameter
+from simaccel.study.parameters import AxisReader, Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
 from simaccel.study.space import (
     DIRECTIVES,
@@ -194,15 +194,7 @@ def _dimension(name: str, axis_values: Any) -> Settings:  # noqa: ANN401 - as `e
         raise InputError(
             [Fault("explore", f"axes.{name}", axis_values, "a list of different values")]
         )
-    settings, faults = [], []
-    for value in values:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        try:
-            settings.append(parameter.setting(parameter.values(text)))
-        except ValueError as error:
-            faults.append(Fault("explore", f"axes.{name}", value, str(error)))
-    require_none(faults)
-    return tuple(settings)
+    return AxisReader(parameter, "explore", f"axes.{name}").read_list(values, len(values))
 
 
 def _parameter(name: str) -> Parameter:
