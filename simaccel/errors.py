@@ -170,8 +170,10 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
-def suggest(word: str, choices: Iterable[str]) -> str:
+def suggest(word: str, choices: Iterable[str], shown: Iterable[str] = ()) -> str:
     """Return what to write instead of an unknown word: the nearest choice, and all if they are few.
+
+    ``shown``: what to list where none is near, if not all.
 
     >>> suggest("falt", ["naive", "flex", "flat"])
     "did you mean 'flat'? (allowed: naive, flex, flat)"
@@ -180,16 +182,16 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     >>> suggest("INT8", ["int8", "bf16"])
     "did you mean 'int8'? (allowed: int8, bf16)"
     >>> suggest("naive,flat", ["naive", "flex", "flat"])
-    'one name, not a list (naive, flex, flat)'
+    'one name, not a list'
     """
     known = list(choices)
     if "," in word and {part.strip() for part in word.split(",")} <= {*known}:
-        return f"one name, not a list ({', '.join(known)})"
+        return "one name, not a list"
     every, lower = ", ".join(known), {choice.lower(): choice for choice in known}
     close = get_close_matches(word, known, n=1)
     close = close or [name for key, name in lower.items() if key == word.lower()]
     if not close:
-        return f"one of {every}"
+        return f"one of {', '.join(shown) or every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST
     return f"{MEANT} {close[0]!r}?" + f" (allowed: {every})" * few
 
@@ -205,9 +207,14 @@ def suggest_field(word: str, fields: Iterable[str]) -> str:
     'one of rows, stationarity'
     """
     known = list(fields)
-    near = [field for field in known if field.startswith(word)]
-    near = near or get_close_matches(word, known, n=1, cutoff=_NEAR)
-    return suggest(near[0] if near else "", known)
+    return suggest(nearest_field(word, known), known)
+
+
+def nearest_field(word: str, fields: Sequence[str]) -> str:
+    """Return the field that was probably meant; empty if no spelling is close."""
+    near = [field for field in fields if field.startswith(word)]
+    near = near or get_close_matches(word, fields, n=1, cutoff=_NEAR)
+    return near[0] if near else ""
 
 
 def digits_of(text: object) -> str:

@@ -122,9 +122,7 @@ class WorkloadOptions:
             if (of_file := load_transformer(self.name)) is not None:
                 return of_file
         if not TRANSFORMERS.has(self.name):
-            allowed = suggest(self.name.lower(), TRANSFORMERS.names_and_aliases)
-            if not allowed.startswith("did"):
-                allowed = suggest("", TRANSFORMERS)
+            allowed = suggest(self.name.lower(), TRANSFORMERS.names_and_aliases, TRANSFORMERS)
             allowed = f"a transformer, as tokens are generated; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
         return self.name, {}

@@ -60,9 +60,7 @@ class Catalogue(Mapping[str, PublishedT]):
             return self[key]
         if key in self.names_and_aliases:
             return self[self.names_and_aliases[key]]
-        allowed = suggest(key, self.names_and_aliases)
-        if not allowed.startswith("did"):
-            allowed = suggest("", self.names)
+        allowed = suggest(key, self.names_and_aliases, self.names)
         raise InputError([Fault("workload", "model", name, allowed)])
 
     def __getitem__(self, name: str) -> PublishedT:

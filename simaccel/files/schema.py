@@ -14,13 +14,20 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, core_schema
 
-from simaccel.errors import ABSENT, MEANT, Fault, InputError, suggest, suggest_field, with_digits
+from simaccel.errors import (
+    ABSENT,
+    Fault,
+    InputError,
+    nearest_field,
+    suggest,
+    suggest_field,
+    with_digits,
+)
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
 """The most numbers of a list that a message shows."""
 _LONGEST_INT = 2**64
-_SUGGESTED = re.compile(rf"{MEANT} '(\w+)'")
 _MOST_FAULTS = 1000
 """The most faults of a file that are reported separately."""
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
@@ -94,16 +101,14 @@ def faults_of(
     """
     values: dict[str, object] = {}
     allowed: dict[str, list[str]] = {}
+    meant = set[str]()
     for detail in error.errors(include_url=False)[:_MOST_FAULTS]:
         loc, value = _wrong_value(detail, raw)
         field = _dot_location(loc)
         values.setdefault(field, value)
-        allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
-    meant = {
-        _dot_location((*filter(None, [field.rpartition(".")[0]]), suggested[1]))
-        for field, texts in allowed.items()
-        if (suggested := _SUGGESTED.match(texts[0]))
-    }
+        text, nearest = _allowed_text(detail, loc, model)
+        allowed.setdefault(field, []).append(text)
+        meant |= {_dot_location((*loc[:-1], nearest))} if nearest else set()
     faults = [
         Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
         for field, value in values.items()
@@ -233,22 +238,24 @@ def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 def _allowed_text(
     detail: ErrorDetails, loc: tuple[str | int, ...], model: type[BaseModel] | None
-) -> str:
+) -> tuple[str, str]:
+    """Return what is allowed, and the field beside ``loc`` that was probably meant, or nothing."""
     kind, around = detail["type"], _models_at(model, loc[:-1]) if model and loc else []
     name = str(loc[-1]) if loc else ""
     if kind in _MISSING:
         probes = [
             _refusal(m, name, object()) or "any value" for m in around if name in m.model_fields
         ]
-        return probes[0] if probes else "a value; this key is required"
+        return probes[0] if probes else "a value; this key is required", ""
     if kind in _UNKNOWN:
         replaced = {old: text for m in around for old, text in replaced_fields(m).items()}
         if name in replaced:
-            return replaced[name]
+            return replaced[name], ""
         branch = [m for m in around if name not in m.model_fields] or around
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
-        return suggest_field(name, known) if known else "only known keys"
-    return _text_of(detail)
+        text = suggest_field(name, known) if known else "only known keys"
+        return text, nearest_field(name, known)
+    return _text_of(detail), ""
 
 
 def _validate_field(field: FieldInfo, value: object) -> object:

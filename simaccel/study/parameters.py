@@ -13,7 +13,6 @@ from operator import mul
 from typing import Final, Literal
 
 from simaccel.errors import (
-    MEANT,
     Fault,
     InputError,
     gather,
@@ -252,11 +251,9 @@ def suggest_parameter(name: str) -> str:
         return replaced[name]
     fields = leaf_fields(Accelerator)
     inside = [field for field in fields if field.endswith(f".{name}")]
-    near = suggest(inside[0] if inside else name, [*PARAMETERS, *_MAPPING, *fields])
-    if near.startswith(MEANT):
-        return near
-    short = ", ".join([*PARAMETERS, *_MAPPING])
-    return f"one of {short}, a field of the accelerator (dram.channels), or workload.FIELD"
+    short = [*PARAMETERS, *_MAPPING]
+    others = "a field of the accelerator (dram.channels), or workload.FIELD"
+    return suggest(inside[0] if inside else name, [*short, *fields], [*short, others])
 
 
 FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"

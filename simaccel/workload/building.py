@@ -281,9 +281,9 @@ def _of_name(fault: Fault) -> Fault:
     catalogues = (MODELS, TRANSFORMERS, NETWORKS)
     names = [name for catalogue in catalogues for name in catalogue.names]
     aliases = [name for catalogue in catalogues for name in catalogue.names_and_aliases]
-    allowed = suggest(str(fault.value).lower(), [*names, *aliases, *_OF_SHAPE, *PLUGGED])
-    if not allowed.startswith("did"):
-        allowed = suggest("", [*names, *PLUGGED])
+    allowed = suggest(
+        str(fault.value).lower(), [*names, *aliases, *_OF_SHAPE, *PLUGGED], [*names, *PLUGGED]
+    )
     kinds = "a model, a network, gemm, bmm, gbmm, conv"
     files = "a .yaml, .csv, .onnx, .m or config.json file"
     return Fault("workload", "name", fault.value, f"{kinds} or {files}; {allowed}")

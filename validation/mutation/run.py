@@ -189,7 +189,7 @@ def main() -> int:
     )
     parser.add_argument("--again", action="store_true", help="try what was missed once more")
     asked = parser.parse_args()
-    done = read()
+    done, gone = read(), set[int]()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(REPOSITORY, copy, ignore=_LEFT_OUT)
@@ -198,15 +198,18 @@ def main() -> int:
             if before is None or (asked.again and not before.noticed):
                 try:
                     done[seed] = tried(copy, seed, before, wide=asked.wide)
-                except LookupError as gone:
-                    print(f"{seed}: {gone}")
+                except LookupError as missing:
+                    print(f"{seed}: not counted: {missing}")
+                    gone.add(seed)
+                    continue
                 _write(done)
             row = done[seed]
             print(
                 f"{row.seed} {row.module}:{row.line} {row.change}: {row.noticed or 'MISSED'}",
                 flush=True,
             )
-    rows = [done[seed] for seed in range(asked.seed, asked.seed + asked.count)]
+    wanted = range(asked.seed, asked.seed + asked.count)
+    rows = [done[seed] for seed in wanted if seed not in gone]
     missed = [row for row in rows if not row.noticed]
     alike = sum(bool(row.equivalent) for row in missed)
     print(
