@@ -6,12 +6,13 @@ These are the values that a program's results are compared with, independently o
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
 
 import numpy as np
 
-from simaccel.diagnosis.layout import Booleans, Integers
+from simaccel.diagnosis.layout import Booleans, Integers, flat_places
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.vectors import VECTORS, RankOrder
 from simaccel.workload.vectors.kind import Array
@@ -31,26 +32,35 @@ def written_elements(
     return written
 
 
-def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
-    """Return random inputs, weights and caches; tensors written in part are zero elsewhere.
-
-    Weights are scaled so that values stay near one.
-    """
-    numbers = np.random.default_rng(seed)
-    made = {operator.output.tensor for operator in workload.operators}
-    made -= {name for name, tensor in workload.tensors.items() if tensor.kind == "cache"}
-    tensors = {
-        name: numbers.normal(size=shape)
-        for name, shape in sorted(workload.shapes.items())
-        if name not in made
+def drawn_tensors(workload: Workload) -> dict[str, Array]:
+    """Return the values of all tensors before a workload begins."""
+    return {
+        name: drawn_values(workload, name, np.indices(shape, sparse=True))
+        for name, shape in workload.shapes.items()
     }
-    for operator in workload.operators:
-        summed = set(operator.ranks) - set(operator.output.ranks)
-        for source in operator.inputs:
-            if source.tensor in tensors and workload.tensors[source.tensor].kind == "weight":
-                size = math.prod(operator.ranks[rank] for rank in summed)
-                tensors[source.tensor] = tensors[source.tensor] / math.sqrt(size)
-    return tensors | {name: np.zeros(workload.shapes[name]) for name in sorted(made)}
+
+
+def drawn_values(workload: Workload, tensor: str, places: Sequence[Integers]) -> Array:
+    """Return values before a workload begins, by position: between -1 and 1, weights scaled.
+
+    They depend on the tensor's name and the positions alone. Zero is what no operator writes of a
+    tensor that operators write: its padding. Weights are such that sums stay near one.
+    """
+    flat = flat_places(places, workload.shapes[tensor])
+    mixed = np.atleast_1d(flat).astype(np.uint64) + np.uint64(zlib.crc32(tensor.encode()) << 20)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    values: Array = ((mixed >> np.uint64(11)).astype(np.float64) / 2**52 - 1).reshape(flat.shape)
+    operators, kind = workload.operators, workload.tensors[tensor].kind
+    if kind != "cache" and tensor in {operator.output.tensor for operator in operators}:
+        return np.where(written_elements(operators, tensor, places), values, 0.0)
+    summed = [
+        math.prod(n for rank, n in reader.ranks.items() if rank not in reader.output.ranks)
+        for reader in operators
+        if kind == "weight" and tensor in {operand.tensor for operand in reader.inputs}
+    ]
+    return values * (1 / math.sqrt(max(summed, default=1)))
 
 
 def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
@@ -11,8 +10,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from simaccel.diagnosis.layout import Integers, flat_places, split_places
-from simaccel.diagnosis.plain_values import einsum_values, vector_values, written_elements
+from simaccel.diagnosis.layout import Integers, split_places
+from simaccel.diagnosis.plain_values import (
+    drawn_values,
+    einsum_values,
+    vector_values,
+    written_elements,
+)
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.program.program import Compute, Load, Node, ProgramLoop, Sfu, Tile, UnitCommand
@@ -95,37 +99,12 @@ class SampledGroups:
 
     def _values_unwritten(self, tensor: str, places: Sequence[Integers]) -> Array:
         written = written_elements(self.operators, tensor, places)
-        return np.where(written, np.nan, self.values_at(tensor, places))
+        return np.where(written, np.nan, drawn_values(self.workload, tensor, places))
 
     def values_before(self, tensor: str, box: Box) -> Array:
         """Return the values that a tensor has before the unit begins, of a box."""
         ranges = np.ix_(*(np.arange(one.start, one.stop) for one in box))
-        return self.values_at(tensor, ranges)
-
-    def values_at(self, tensor: str, places: Sequence[Integers]) -> Array:
-        """Return the values before the unit begins, by position; what no operator writes is zero.
-
-        That is of tensors that operators write: their padding.
-        """
-        values = _draw_values(tensor, flat_places(places, self.workload.shapes[tensor]))
-        operators = self.workload.operators
-        if (
-            tensor not in {operator.output.tensor for operator in operators}
-            or self.workload.tensors[tensor].kind == "cache"
-        ):
-            return values * self.weight_scale(tensor)
-        return np.where(written_elements(operators, tensor, places), values, 0.0)
-
-    def weight_scale(self, tensor: str) -> float:
-        """Return what weights are multiplied with, so that values stay near one."""
-        if self.workload.tensors[tensor].kind != "weight":
-            return 1.0
-        summed = [
-            math.prod(n for rank, n in one.ranks.items() if rank not in one.output.ranks)
-            for one in self.operators
-            if tensor in {operand.tensor for operand in one.inputs}
-        ]
-        return 1 / math.sqrt(max(summed, default=1))
+        return drawn_values(self.workload, tensor, ranges)
 
     def expected_values(self, tensor: str, box: Box, before: int) -> Array:
         """Return the values of a box after the first ``before`` operators, in plain numpy."""
@@ -205,15 +184,6 @@ def _start(operand: Operand, low: Map[str, int]) -> tuple[int, ...]:
         start + sum(c * low[rank] for rank, c in dim.terms)
         for start, dim in zip(starts, operand.projection, strict=True)
     )
-
-
-def _draw_values(tensor: str, places: Integers) -> Array:
-    """Return values between -1 and 1 that depend on a tensor's name and positions alone."""
-    mixed = np.atleast_1d(places).astype(np.uint64) + np.uint64(zlib.crc32(tensor.encode()) << 20)
-    mixed *= np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    return ((mixed >> np.uint64(11)).astype(np.float64) / 2**52 - 1).reshape(places.shape)
 
 
 Span = tuple[int, int]

@@ -173,7 +173,7 @@ class StallAnalysis:
     """The diagnosis of a run, and its runs with freed resources, if these were made.
 
     ``lacks``: why they couldn't be made. ``loading``: cycles by operator in which the array only
-    loads; ``kinds``: of the operators.
+    loads; ``kinds``: of the operators. ``cycles``: of the whole run, by simaccel ``version``.
     """
 
     diagnosis: Diagnosis
@@ -184,6 +184,8 @@ class StallAnalysis:
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
+    cycles: int = 0
+    version: str = ""
 
     def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
         """Return the figures from which the sentences about a part are made."""
@@ -232,7 +234,8 @@ def analyse_stalls(
     shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return StallAnalysis(diagnosis, accelerator, freed, proposal, "", loading, kinds, shares)
+    facts = loading, kinds, shares, trace.cycles, trace.header.version
+    return StallAnalysis(diagnosis, accelerator, freed, proposal, "", *facts)
 
 
 def _lacking(trace: TraceReader) -> str:

@@ -39,6 +39,49 @@ _MOST_WAITS = 12
 _SMALLEST_WAIT = 0.01
 
 
+def stall_parts(
+    analysis: StallAnalysis, operator: str | None, top: int | None = None, *, each: bool = False
+) -> Iterator[Table | str]:
+    """Yield the verdicts, the tables of a run or an operator, and the runs with freed resources.
+
+    ``top``: rows of the table of operators. ``each``: also a table of engines for each operator.
+    """
+    diagnosis = analysis.diagnosis
+    part = diagnosis.part(operator)
+    yield from (*verdicts(analysis, part), "")
+    if operator is None:
+        yield overview_table(diagnosis, top)
+    yield from map(engines_table, (*diagnosis.operators * (each and operator is None), part))
+    if waits := waits_table(part):
+        yield waits
+    if analysis.lacks:
+        yield from ("", f"no what-if: {analysis.lacks}")
+    if analysis.what_if is not None:
+        yield from _what_if_parts(analysis, analysis.what_if, operator)
+
+
+def _what_if_parts(
+    analysis: StallAnalysis, rerun: WhatIfResult, operator: str | None
+) -> Iterator[Table | str]:
+    is_whole, now = analysis.diagnosis.total.cycles == analysis.cycles, rerun.base.cycles
+    where = f"{operator or 'the whole run'}{'' if is_whole else ', not only of this window'}"
+    yield from ("", f"what if, for {where}: the same program with a resource infinitely fast")
+    yield "(what other designs would make of the workload: simaccel run --designs)"
+    yield what_if_table(rerun, operator or TOTAL)
+    if not any(ARRAY in freed.resources for freed in rerun.freed):
+        yield "array and SFU are left out: as the memory takes no time, the run would take none"
+    if any(freed.cycles > now for freed in rerun.freed):
+        yield (
+            "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
+            "with more urgent ones"
+        )
+    if now != analysis.cycles:
+        yield (
+            f"the trace's {cycles_text(analysis.cycles)} cycles are those of simaccel "
+            f"{analysis.version}; this one takes {cycles_text(now)}, to which the table compares"
+        )
+
+
 def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
     """Tabulate the activity of each operator's compute engine, in percent of its cycles.
 

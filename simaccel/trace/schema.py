@@ -77,6 +77,7 @@ class WindowTooLargeError(TraceError):
         self, path: Path, n_rows: int, window: tuple[int, int], fitting: int, at_most: int
     ) -> None:
         """Take the number of rows, and the cycle ``fitting`` up to which they would fit."""
+        self.fitting = fitting
         start, end = window
         problem = f"{n_rows:,} rows in cycles {start:,} to {end:,}, more than {at_most:,}"
         fewer = f"--from {start} --to {fitting} (start={start}, end={fitting}), or "

@@ -40,18 +40,9 @@ class StallReport(ShownResult):
         return f"<StallReport {self.title}: {self.verdict}>"
 
     def _parts(self) -> Iterator[Table | str]:
-        from simaccel.report import stalls
+        from simaccel.report.stalls import stall_parts
 
-        part = self._part
-        yield self.verdict
-        if self.operator is None:
-            yield stalls.overview_table(self.analysis.diagnosis)
-        yield stalls.engines_table(part)
-        waits = stalls.waits_table(part)
-        if waits is not None:
-            yield waits
-        if self.analysis.what_if is not None:
-            yield stalls.what_if_table(self.analysis.what_if, part.name)
+        return (part for part in stall_parts(self.analysis, self.operator) if part != "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel trace stalls --json``)."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simaccel.diagnosis.check_chips import check_chips
-from simaccel.diagnosis.plain_values import expected_values, random_tensors
+from simaccel.diagnosis.plain_values import drawn_tensors, expected_values
 from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
@@ -96,7 +96,7 @@ def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]
 def test_masks_bring_each_token_to_its_experts_and_back() -> None:
     """With masks of zeros and ones: the weighted sum of the chosen experts, token by token."""
     layer = transformer(SMALL, phase="decode", prompt=4, batch=8, experts="grouped")
-    given: dict[str, Any] = random_tensors(layer, 1)
+    given: dict[str, Any] = drawn_tensors(layer)
     mask, weights = given["mask"], given["weights"]
     assert mask.shape == (1, 4, 2, 4, 1)  # groups of two tokens, a place for one at each of four
     mask[...], weights[...] = 0, 0

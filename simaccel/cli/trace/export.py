@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import click
 
@@ -17,10 +17,6 @@ from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
-
-if TYPE_CHECKING:
-    from simaccel.trace import TraceReader
-    from simaccel.trace.exports import Excerpt
 
 _LANES, _BINS, _AT_MOST = "engine,tile", 1000, 500_000
 _PARQUET: Final = "parquet"
@@ -85,7 +81,6 @@ def export(
     require_target(output, force=force, inputs=(file,), text=name != _PARQUET)
     if name == _PARQUET:
         require_parquet("--format", "--format csv")
-    read_window(start, end)  # refuse what no run has, before the trace is read
     with checked_trace(file) as trace:
         from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
@@ -96,7 +91,13 @@ def export(
         except WindowTooLargeError:
             if (start, end) != (None, None) or name in _TABLES:
                 raise
-            part = _steady(trace, how)
+            from simaccel.report.figures.window import default_window
+
+            steady = default_window(trace)  # or its beginning
+            try:
+                part = excerpt(trace, steady.start, steady.end, **how)
+            except WindowTooLargeError as error:
+                part = excerpt(trace, steady.start, max(error.fitting, steady.start + 1), **how)
         with _writing(name, output, force=force, inputs=(file,)) as stream:
             FORMATS[name](stream, part)
     n_events = len(part.rows)
@@ -115,19 +116,3 @@ def _writing(name: str, output: str, **how: Any) -> Iterator[IO[Any]]:  # noqa: 
         return
     with writing(output, **how) as partial, partial.open("xb") as stream:
         yield stream
-
-
-def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
-    """Return the events of a steady period and the fill before it, or as many as are allowed."""
-    from simaccel.report.figures.window import default_window
-    from simaccel.trace import exports
-
-    steady = default_window(trace)
-    length = steady.end - steady.start
-    while True:
-        try:
-            return exports.excerpt(trace, steady.start, steady.start + length, **how)
-        except exports.WindowTooLargeError:
-            if length == 1:
-                raise
-            length //= 2

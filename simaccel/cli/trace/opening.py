@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, require_none
-from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader
@@ -52,10 +51,8 @@ def checked_trace(
         yield trace
 
 
-def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
+def read_window(start: str | None, end: str | None, cycles: int) -> tuple[int, int]:
     """Return the first cycle of a window (by default 0) and the one after its last (the run's end).
-
-    ``cycles`` of the run: before they are known, what no run has is refused.
 
     Raises:
         InputError: --from or --to is no such cycle.
@@ -63,13 +60,12 @@ def read_window(start: str | None, end: str | None, cycles: int = MAX_CYCLE) -> 
     first = number((start or "0").replace("_", ""))  # 20_000 is a cycle, too
     last = cycles if end is None else number(end.replace("_", ""))
     faults, highest = list[Fault](), max(cycles - 1, 0)
-    ends = (f"to {highest}", f"to {cycles}") if cycles < MAX_CYCLE else ("on", "on")
     if not isinstance(first, int) or not 0 <= first <= highest:
-        faults.append(fault("--from", start, f"a cycle from 0 {ends[0]}"))
+        faults.append(fault("--from", start, f"a cycle from 0 to {highest}"))
         first = 0
     least = min(first + 1, cycles)
     if not isinstance(last, int) or not least <= last <= cycles:
-        faults.append(fault("--to", end, f"a cycle from {least} {ends[1]}"))
+        faults.append(fault("--to", end, f"a cycle from {least} to {cycles}"))
         last = cycles
     require_none(faults)
     return first, last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.figures import KINDS
 from simaccel.report.units import bytes_text, cycles_text
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(cls=Command)
@@ -58,7 +55,6 @@ def plot(
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
-    read_window(start, end)  # what the run needs not say
     with checked_trace(file, accounts=True) as trace:
         from simaccel.report.figures.page import FigureOptions, plot_trace
 

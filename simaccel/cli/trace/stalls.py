@@ -17,7 +17,6 @@ from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
     from simaccel.diagnosis.stalls import Diagnosis
-    from simaccel.diagnosis.verdict import StallAnalysis
     from simaccel.trace import TraceReader
 
 
@@ -56,10 +55,9 @@ def stalls(
     for DRAM, a search looks for a dataflow that moves fewer bytes. With --from or --to the tables
     are of that window; the gains are always those of the whole run.
     """
-    read_window(start, end)  # what the run needs not say
     with checked_trace(file, accounts=True) as opened:
         from simaccel.diagnosis.verdict import analyse_stalls
-        from simaccel.report.stalls import stalls_json
+        from simaccel.report.stalls import stall_parts, stalls_json
         from simaccel.trace import TraceError
 
         if not opened.cycles:
@@ -70,9 +68,9 @@ def stalls(
         if as_json:
             show_json(stalls_json(analysis, operator))
         else:
+            rows = None if each else top
             show(_title(opened, analysis.diagnosis))
-            _show(analysis, operator, None if each else top, each=each)
-            _show_what_if(opened, analysis, operator)
+            show(*stall_parts(analysis, operator, rows, each=each))
 
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
@@ -95,45 +93,3 @@ def _title(trace: TraceReader, found: Diagnosis) -> str:
         cycles = f"cycles {ends}, {cycles} of {cycles_text(trace.cycles)}"
     partial = ", as far as the run came (the trace is partial)" if trace.partial else ""
     return f"{trace_title(trace)}: {cycles}{partial}"
-
-
-def _show(analysis: StallAnalysis, operator: str | None, top: int | None, *, each: bool) -> None:
-    from simaccel.report.stalls import engines_table, overview_table, verdicts, waits_table
-
-    diagnosis = analysis.diagnosis
-    part = diagnosis.part(operator)
-    show(*verdicts(analysis, part), "")
-    if operator is None:
-        show(overview_table(diagnosis, top))
-    for shown in (*(diagnosis.operators if each and operator is None else ()), part):
-        show(engines_table(shown))
-    if waits := waits_table(part):
-        show(waits)
-
-
-def _show_what_if(trace: TraceReader, analysis: StallAnalysis, operator: str | None) -> None:
-    from simaccel.report.stalls import what_if_table
-
-    if analysis.lacks:
-        show("", f"no what-if: {analysis.lacks}")
-    rerun, diagnosis = analysis.what_if, analysis.diagnosis
-    if rerun is None:
-        return
-    also = "" if diagnosis.total.cycles == trace.cycles else ", not only of this window"
-    where = f"{operator or 'the whole run'}{also}"
-    show("", f"what if, for {where}: the same program with a resource infinitely fast")
-    show("(what other designs would make of the workload: simaccel run --designs)")
-    show(what_if_table(rerun, diagnosis.part(operator).name))
-    if not any("array" in freed.resources for freed in rerun.freed):
-        show("array and SFU are left out: as the memory takes no time, the run would take none")
-    if any(freed.cycles > rerun.base.cycles for freed in rerun.freed):
-        show(
-            "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
-            "with more urgent ones"
-        )
-    if rerun.base.cycles != trace.cycles:
-        version = trace.header.version
-        show(
-            f"the trace's {cycles_text(trace.cycles)} cycles are those of simaccel {version}; this "
-            f"one takes {cycles_text(rerun.base.cycles)}, to which the table compares"
-        )

@@ -10,7 +10,7 @@ import pytest
 
 from simaccel import load_accelerator, simulate
 from simaccel.diagnosis.check import check
-from simaccel.diagnosis.plain_values import expected_values, random_tensors
+from simaccel.diagnosis.plain_values import drawn_tensors, expected_values
 from simaccel.workload import Transformer, Workload, transformer
 from simaccel.workload.language import phase
 from tests.draws import some
@@ -69,7 +69,7 @@ def _name(case: object) -> str:
 @pytest.mark.parametrize(("model", "asked"), CASES, ids=_name)
 def test_operators_compute_what_the_model_is(model: Transformer, asked: dict[str, Any]) -> None:
     workload = transformer(model, scope="model", **asked)
-    given = random_tensors(workload, 1)
+    given = drawn_tensors(workload)
     made = expected_values(workload, given)
     past = asked.get("kv_len", 0)
     rows = asked.get("prompt", 1)
@@ -81,7 +81,7 @@ def test_operators_compute_what_the_model_is(model: Transformer, asked: dict[str
 
 def test_the_cache_keeps_what_was_there_and_gets_the_new_token() -> None:
     workload = transformer(LLAMA, phase="decode", kv_len=9)
-    given = random_tensors(workload, 1)
+    given = drawn_tensors(workload)
     made = expected_values(workload, given)
     assert made["K"].shape == (1, 10, 2, 4)
     assert (made["K"][:, :9] == given["K"][:, :9]).all()
@@ -95,7 +95,7 @@ def test_layers_without_experts_compute_what_they_are() -> None:
     model = replace(SHARED, layers=4, dense=(True, False, False, False), dense_ff=12)
     workload = transformer(model, prompt=6, experts="uniform", scope="model")
     assert (workload.repeat, workload.times("layer0.down"), workload.times("layer1.O")) == (3, 1, 3)
-    made = expected_values(workload, random_tensors(workload, 1))
+    made = expected_values(workload, drawn_tensors(workload))
     plain = replace(model, experts=0, chosen=0)
     for number, built, given in ((0, plain, "X"), (1, SHARED, "X1")):
         prefix = f"layer{number}."
@@ -126,7 +126,7 @@ def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str
 @pytest.mark.parametrize("workload", UNEVEN)
 def test_experts_with_uneven_tokens(workload: Workload) -> None:
     """Each row of D goes through one expert's weights: those with the most tokens come first."""
-    given = random_tensors(workload, 1)
+    given = drawn_tensors(workload)
     made = expected_values(workload, given)
     counts = [
         op.ranks.get("t", 1)
