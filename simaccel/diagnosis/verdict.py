@@ -151,8 +151,8 @@ class BandwidthUse:
 def use_of(scene: VerdictFigures, resource: str) -> BandwidthUse | None:
     """Return the use of the bandwidth of a resource, over all its channels and computing cores.
 
-    None where bytes or bandwidth are unknown or unlimited, and of the DRAM with memories beside it,
-    which bytes by level don't distinguish.
+    None where bytes or bandwidth are unknown or unlimited, and of the DRAM if a class of tensors
+    has a memory of its own, which bytes by level don't distinguish.
     """
     accelerator, part = scene.accelerator, scene.part
     is_dram = resource == "dram"
@@ -161,7 +161,7 @@ def use_of(scene: VerdictFigures, resource: str) -> BandwidthUse | None:
         return None
     cores = computing_cores({name: causes.get("busy", 0) for name, causes in part.engines.items()})
     limit = limits_of(accelerator, cores)[resource]
-    if limit is None or (is_dram and len(accelerator.every_backing) > 1):
+    if limit is None or (is_dram and accelerator.memories.by_class()):
         return None
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
     used = n_bytes / accelerator.seconds(part.cycles)

@@ -223,8 +223,10 @@ def _section(accelerator: Accelerator, resource: str) -> str:
 
 
 def only_memory(accelerator: Accelerator) -> str:
-    """Return the memory's section if there is only one, as waits don't name it; else empty."""
-    return "dram" if len(accelerator.every_backing) == 1 else ""
+    """Return the memory's section if only one takes time, as waits don't name it; else empty."""
+    _, *others = accelerator.every_backing.values()
+    free = (one.channel_rate.unlimited and not one.dram.latency_cycles for one in others)
+    return "dram" if all(free) else ""
 
 
 def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:

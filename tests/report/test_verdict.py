@@ -329,6 +329,15 @@ def test_cores_have_ports_each() -> None:
     assert "read port runs at 31.0 of 64.0 GB/s (48%)" in " ".join(sentences(both))
 
 
+def test_what_stays_on_the_chip_is_no_part_of_the_dram() -> None:
+    """600,000 B in 1000 cycles at 1.05 GHz; memories of a class of tensors hide how many."""
+    scene = _scene(busy=390, dram_bandwidth=610, moved={"dram_read": {"V": 600_000}})
+    chip = replace(scene, accelerator=load_accelerator("tpu_v4"))
+    assert "DRAM reads run at 630 GB/s of" in " ".join(sentences(chip))
+    apart = load_accelerator("tpu_v4", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
+    assert "queue for DRAM bandwidth" in " ".join(sentences(replace(scene, accelerator=apart)))
+
+
 def test_turnarounds_cost_bandwidth_too() -> None:
     one = accelerator(
         dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2},

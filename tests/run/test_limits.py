@@ -11,7 +11,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.results import answer_line
-from simaccel.run.limits import computing_unit, loading_cycles, waiting_by_cause
+from simaccel.run.limits import computing_unit, loading_cycles, only_memory, waiting_by_cause
 from simaccel.run.memories import dram_by_class, least_dram_bytes
 from simaccel.schedulers import Options
 from simaccel.study.experiment import ExperimentResult, simulate
@@ -126,6 +126,13 @@ def test_a_limit_names_the_field_of_its_own_memory(memory: str, field: str) -> N
     assert f"limited by DRAM bandwidth ({field}, busy" in answer_line(
         result, speedups_of(result, result.limit)
     )
+
+
+def test_waits_are_for_the_only_memory_that_takes_time() -> None:
+    """What a compiler keeps on the chip takes none; weights with a memory of their own do."""
+    slow = {"memories": {"weight": {"bandwidth_bytes_per_second": "1 GB/s"}}}
+    memories = [only_memory(load_accelerator(name)) for name in ("edge", "tpu_v4")]
+    assert [*memories, only_memory(accelerator(**slow))] == ["dram", "dram", ""]
 
 
 def test_every_limit_of_hardware_names_fields_that_there_are() -> None:
