@@ -35,9 +35,9 @@ from simaccel.workload import CLASSES
 def phases_table(generation: Generation) -> Table:
     """Tabulate the prefill, the simulated decode steps, and the total."""
     parts = {f"prefill {generation.prompt}": generation.prefill}
-    parts |= {f"decode after {step.kv_len}": step.figures for step in generation.steps}
-    rows = [{"phase": name, **vars(figures)} for name, figures in parts.items()]
-    whole = {"phase": f"decode {generation.tokens - 1} tokens", **vars(generation.decode)}
+    parts |= {f"decode after {kv_len}": figures for kv_len, figures in generation.steps.items()}
+    rows = [{"phase": name, **figures} for name, figures in parts.items()]
+    whole = {"phase": f"decode {generation.tokens - 1} tokens", **generation.decode}
     seconds = generation.accelerator.seconds
     columns = [
         Column("phase", "phase", kind="text"),
@@ -92,9 +92,8 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         **pick(generation, "first_token_seconds", "token_seconds", "tokens_per_second"),
         "tokens_per_second_with_prefill": generation.all_tokens_per_second,
         "token_energy_pj": generation.token_energy_pj,
-        "prefill": vars(generation.prefill),
-        "decode": vars(generation.decode),
-        "steps": [{"kv_len": step.kv_len, **vars(step.figures)} for step in generation.steps],
+        **pick(generation, "prefill", "decode"),
+        "steps": [{"kv_len": kv_len, **step} for kv_len, step in generation.steps.items()],
         "spread": generation.spread,
         **({} if plan is None else {"stages": plan.depth, "micro_batches": plan.micro_batches}),
     }

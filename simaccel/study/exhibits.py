@@ -148,8 +148,7 @@ def find_bandwidth(target: float, point: Point) -> Record:
     needed = needed_bandwidth(
         point.workload, point.accelerator, str(point.dataflow), target, point.options
     )
-    figures = {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
-    return {"figures": figures}
+    return {"figures": dict(zip(("bytes_per_second", "utilisation"), needed, strict=True))}
 
 
 def _bandwidth_rows(rows: Sequence[StudyRow]) -> list[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -113,6 +113,20 @@ def total_of(value: Any) -> Any:  # noqa: ANN401 - a number of any kind
         return value
     parts = [total_of(part) for part in value.values()]
     return None if None in parts else sum(parts)
+
+
+def combine_tables(values: Sequence[Any], combine: Callable[[list[Any]], Any]) -> Any:  # noqa: ANN401
+    """Return numbers combined; of tables of them a table, in which one that lacks a name has 0.
+
+    >>> combine_tables([{"a": 3}, {"a": 5, "b": 4}], sum)
+    {'a': 8, 'b': 4}
+    """
+    tables = [value for value in values if isinstance(value, Mapping)]
+    if not tables:
+        return combine([value or 0 for value in values])
+    every = [value if isinstance(value, Mapping) else {} for value in values]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: combine_tables([table.get(name) for table in every], combine) for name in names}
 
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {

@@ -21,10 +21,11 @@ from simaccel.run.memories import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.study.chip_share import settle_loads
 from simaccel.study.experiment import ExperimentResult, simulate
+from simaccel.study.figure_table import combine_tables
 from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
-from simaccel.study.points import Point, WeightedWorkload, base_point
-from simaccel.workload import CLASSES, Workload, build, find_transformer
+from simaccel.study.points import Point, Record, WeightedWorkload, base_point
+from simaccel.workload import Workload, build, find_transformer
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import size_faults
 
@@ -34,65 +35,49 @@ MOST_TOKENS = 2**20
 Progress = Callable[[float, str], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseFigures:
-    """The cost of a phase; ``roofline_cycles``: lower bound of its cycles by a roofline.
+def _run_figures(result: ExperimentResult) -> Record:
+    """Return the cost of a phase as JSON, with a lower bound of its cycles by a roofline.
 
-    On several chips: bytes (by class of tensor) and MACs of one of them, energy of all. In a
-    pipeline: means over all chips; ``bubble_cycles``: mean cycles of a stage without micro-batch.
+    On several chips: bytes (by class of tensor) and MACs of one of them, energy of all.
     """
-
-    cycles: int
-    energy_pj: float
-    dram_bytes: Mapping[str, int]
-    roofline_cycles: int
-    macs: int
-    bubble_cycles: int = 0
-
-    @classmethod
-    def from_run(cls, result: ExperimentResult) -> PhaseFigures:
-        """Take the figures of a run."""
-        return cls(
-            cycles=result.run.cycles,
-            energy_pj=result.energy_pj,
-            dram_bytes=dram_by_class(result.workload, result.run.moved),
-            roofline_cycles=roofline_cycles(result.workload, result.accelerator),
-            macs=result.run.macs,
-        )
-
-    @classmethod
-    def from_pipeline(cls, run: PipelineRun) -> PhaseFigures:
-        """Take the figures of a pipeline; its roofline is that of stages at their rooflines."""
-        mean = pipeline_row(run)
-        rooflines = [
-            roofline_cycles(stage.result.workload, stage.result.accelerator)
-            for stage in run.stages
-            for _ in range(stage.count)
-        ]
-        return cls(
-            cycles=run.cycles,
-            energy_pj=run.energy_pj,
-            dram_bytes=mean["dram_by_class"],
-            roofline_cycles=run.cycles_of(rooflines),
-            macs=mean["macs"],
-            bubble_cycles=round(run.bubbles * run.cycles),
-        )
+    return {
+        "cycles": result.run.cycles,
+        "energy_pj": result.energy_pj,
+        "dram_bytes": dram_by_class(result.workload, result.run.moved),
+        "roofline_cycles": roofline_cycles(result.workload, result.accelerator),
+        "macs": result.run.macs,
+        "bubble_cycles": 0,
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecodeStep:
-    """A decode step that was simulated, with ``kv_len`` tokens in the cache before."""
+def _pipeline_figures(run: PipelineRun) -> Record:
+    """Return the cost of a phase in a pipeline; its roofline is that of stages at their rooflines.
 
-    kv_len: int
-    figures: PhaseFigures
+    Bytes and MACs are means over all chips, ``bubble_cycles`` mean cycles without micro-batch.
+    """
+    mean = pipeline_row(run)
+    rooflines = [
+        roofline_cycles(stage.result.workload, stage.result.accelerator)
+        for stage in run.stages
+        for _ in range(stage.count)
+    ]
+    return {
+        "cycles": run.cycles,
+        "energy_pj": run.energy_pj,
+        "dram_bytes": mean["dram_by_class"],
+        "roofline_cycles": run.cycles_of(rooflines),
+        "macs": mean["macs"],
+        "bubble_cycles": round(run.bubbles * run.cycles),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
     """``tokens`` tokens of each of ``batch`` sequences after a prompt.
 
-    ``workload``: the prefill of the whole model. ``prefill``, ``decode``: figures of the prefill,
-    and of all steps together. ``plan``: the stages of a pipeline. ``options``: with the degrees of
+    ``workload``: the prefill of the whole model. ``prefill``, ``steps``, ``decode``: figures of the
+    prefill, of the decode steps that ran, by the tokens in the cache before, and of all steps
+    together. ``plan``: the stages of a pipeline. ``options``: with the degrees of
     parallelism of all phases. ``spread``: relative change of the cycles of all steps when every
     other simulated length is left out; None where there is none to leave out, 0 where all were
     simulated.
@@ -104,9 +89,9 @@ class Generation:
     workload: Workload
     accelerator: Accelerator
     dataflow: str
-    prefill: PhaseFigures
-    steps: tuple[DecodeStep, ...]
-    decode: PhaseFigures
+    prefill: Record
+    steps: Mapping[int, Record]
+    decode: Record
     spread: float | None
     plan: PipelinePlan | None = None
     options: Options | None = None
@@ -114,12 +99,12 @@ class Generation:
     @property
     def first_token_seconds(self) -> float:
         """Time to the first token."""
-        return self.accelerator.seconds(self.prefill.cycles)
+        return self.accelerator.seconds(self.prefill["cycles"])
 
     @property
     def decode_seconds(self) -> float:
         """Time of all tokens but the first."""
-        return self.accelerator.seconds(self.decode.cycles)
+        return self.accelerator.seconds(self.decode["cycles"])
 
     @property
     def token_seconds(self) -> float:
@@ -139,7 +124,8 @@ class Generation:
     @property
     def token_energy_pj(self) -> float:
         """Mean energy of a decoded token in pJ."""
-        return self.decode.energy_pj / max(1, self.batch * (self.tokens - 1))
+        energy_pj: float = self.decode["energy_pj"]
+        return energy_pj / max(1, self.batch * (self.tokens - 1))
 
 
 def generate(  # noqa: PLR0913 - options of a generation
@@ -174,7 +160,7 @@ def generate(  # noqa: PLR0913 - options of a generation
     base = replace(base, options=options or Options(), micro_batches=micro_batches)
     base, plan = settle_phases(base, [*decodes.values()], tokens)
 
-    def run(at: int, workload: Workload) -> PhaseFigures:
+    def run(at: int, workload: Workload) -> Record:
         what = f"decode after {[*decodes][at - 1]}" if at else "prefill"
 
         def tell(_: int, done: float) -> None:
@@ -184,14 +170,12 @@ def generate(  # noqa: PLR0913 - options of a generation
         tell(0, 0.0)
         if stages is not None:
             point = replace(base, loads=(WeightedWorkload(workload),), fast_forward=fast_forward)
-            return PhaseFigures.from_pipeline(run_pipeline(point, tell))
+            return _pipeline_figures(run_pipeline(point, tell))
         how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
-        return PhaseFigures.from_run(
-            simulate(workload, accelerator, dataflow, options=base.options, **how)
-        )
+        return _run_figures(simulate(workload, accelerator, dataflow, options=base.options, **how))
 
     first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
-    steps = tuple(DecodeStep(kv_len=n, figures=row) for n, row in zip(decodes, others, strict=True))
+    steps = dict(zip(decodes, others, strict=True))
     return Generation(
         tokens=tokens,
         batch=prefill.parameters["batch"],
@@ -201,7 +185,7 @@ def generate(  # noqa: PLR0913 - options of a generation
         dataflow=dataflow,
         prefill=first,
         steps=steps,
-        decode=_sum_steps(steps, tokens - 1),
+        decode=_sum_steps(steps, tokens - 1, first),
         spread=_spread_of_steps(steps, tokens - 1),
         plan=plan,
         options=base.options,
@@ -291,39 +275,30 @@ def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     return total
 
 
-def _sum_steps(steps: Sequence[DecodeStep], count: int) -> PhaseFigures:
+def _sum_steps(steps: Mapping[int, Record], count: int, prefill: Record) -> Record:
     """Return the figures of all ``count`` steps; a single simulated one stands for each of them."""
-    figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
-    def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
-        values = [Fraction(take(each)) for each in figures]
-        if len(steps) == 1:
-            return count * values[0]
-        return sum_between(places, values) if steps else Fraction(0)
+    def whole(values: Sequence[float]) -> float:
+        if any(map(math.isnan, values)):
+            return math.nan
+        exact = [Fraction(value) for value in values]
+        total = count * exact[0] if len(exact) == 1 else sum_between([*steps], exact)
+        return round(total) if isinstance(values[0], int) else float(total)
 
-    is_known = not any(math.isnan(each.energy_pj) for each in figures)
-
-    return PhaseFigures(
-        cycles=round(whole(lambda each: each.cycles)),
-        energy_pj=float(whole(lambda each: each.energy_pj)) if is_known else math.nan,
-        dram_bytes={
-            name: round(whole(lambda each, name=name: each.dram_bytes[name]))  # type: ignore[misc]
-            for name in CLASSES
-        },
-        roofline_cycles=round(whole(lambda each: each.roofline_cycles)),
-        macs=round(whole(lambda each: each.macs)),
-        bubble_cycles=round(whole(lambda each: each.bubble_cycles)),
+    figures: Record = combine_tables(
+        [*steps.values()] or [prefill], whole if steps else lambda _: 0
     )
+    return figures
 
 
-def _spread_of_steps(steps: Sequence[DecodeStep], count: int) -> float | None:
+def _spread_of_steps(steps: Mapping[int, Record], count: int) -> float | None:
     """Return the relative change of the sum of cycles with every other length (`Generation`)."""
-    places = [step.kv_len for step in steps]
+    places = [*steps]
     if len(places) == count:
         return 0.0
     if len(places) < 3:  # noqa: PLR2004 - both ends and one between
         return None
-    cycles = [Fraction(step.figures.cycles) for step in steps]
+    cycles = [Fraction(figures["cycles"]) for figures in steps.values()]
     fewer = [at for at in range(len(places)) if at % 2 == 0 or at == len(places) - 1]
     fine = sum_between(places, cycles)
     coarse = sum_between([places[at] for at in fewer], [cycles[at] for at in fewer])

@@ -10,7 +10,6 @@ when it is done with the one before and when that one has come; a link sends one
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,6 +24,7 @@ from simaccel.study.experiment import (
     simulate,
     total_energy_pj,
 )
+from simaccel.study.figure_table import combine_tables
 from simaccel.study.pipeline_plan import (
     PipelineMessage,
     PipelinePlan,
@@ -209,8 +209,12 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     counts = [stage.count for stage in run.stages]
     slowest = every[max(range(len(every)), key=lambda at: run.stages[at].cycles)]
 
+    def mean_of(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number
+        total = run.plan.micro_batches * sum(n * k for n, k in zip(values, counts, strict=True))
+        return total // sum(counts) if isinstance(total, int) else total / sum(counts)
+
     def mean(name: str) -> Any:  # noqa: ANN401 - a number, or a table of them
-        return _mean_of([result[name] for result in every], counts, run.plan.micro_batches)
+        return combine_tables([result[name] for result in every], mean_of)
 
     added = {name: mean(name) for name in _ADDED}
     engines = mean("engines")
@@ -251,23 +255,6 @@ def _fullest_memories(run: PipelineRun) -> list[MemoryDemand]:
         known = fullest.setdefault(demand.memory, whole)
         fullest[demand.memory] = max(known, whole, key=lambda one: one.needed_bytes)
     return [*fullest.values()]
-
-
-def _mean_of(values: Sequence[Any], counts: Sequence[int], times: int) -> Any:  # noqa: ANN401
-    """Return the mean of numbers, or of tables of them, ``times``; what a table lacks is nothing.
-
-    >>> _mean_of([{"a": 3}, {"a": 5, "b": 4}], [1, 1], 2)
-    {'a': 8, 'b': 4}
-    """
-    tables = [value for value in values if isinstance(value, Map)]
-    if tables:
-        every = [value if isinstance(value, Map) else {} for value in values]
-        names = dict.fromkeys(name for table in tables for name in table)
-        return {
-            name: _mean_of([table.get(name) for table in every], counts, times) for name in names
-        }
-    total = times * sum((n or 0) * count for n, count in zip(values, counts, strict=True))
-    return total // sum(counts) if isinstance(total, int) else total / sum(counts)
 
 
 def _bound_of_stages(run: PipelineRun) -> dict[str, Any]:
