@@ -9,11 +9,10 @@ from typing import Any
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.explore import ExplorationObjective, explore
-from simaccel.study.parallel import open_workers, run_with
+from simaccel.study.parallel import TaskWorkers, open_workers, run_with
 from simaccel.study.parameters import read_axis
 from simaccel.study.points import WeightedWorkload
 from simaccel.study.space import DesignSpace
-from simaccel.study.workers import TaskWorkers
 from simaccel.workload import gemm
 
 WANTED = 0.9

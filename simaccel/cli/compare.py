@@ -183,8 +183,8 @@ def _run_all(
     Finished runs are saved if the command ends before ``finish`` has shown them.
     """
     from simaccel.cli.forecast import processes_of
-    from simaccel.study.manifest import ROWS, open_store, store_in
     from simaccel.study.runs import row_of, run_points
+    from simaccel.study.store import ROWS, open_store, store_in
 
     kept = store_in(store, ROWS)
     open_store(kept, command_line(), 0)

@@ -77,7 +77,7 @@ def finder_of(
 
 def _find_front(front: tuple[Figure, Figure], point: Point) -> Record:
     from simaccel.search.front import FrontFigures
-    from simaccel.study.pareto import pareto
+    from simaccel.study.exhibits import pareto
 
     of = point.workload, point.accelerator, str(point.dataflow), point.options
     return {"result": pareto(*of, FrontFigures(*front))}
@@ -155,18 +155,18 @@ def show_fronts(
     as_json: bool,
 ) -> None:
     """Show and write the front of each dataflow or mapspace."""
-    from simaccel.report import figures, pareto
+    from simaccel.report import exhibits, figures
     from simaccel.report.titles import experiment_title
-    from simaccel.study.pareto import COLUMNS
+    from simaccel.study.exhibits import COLUMNS
 
     title = experiment_title(points[0].workload, points[0].accelerator)
     title += f": {front[1]} against {front[0]}"
     x, y = (COLUMNS[figure] for figure in front)
     files.show_rows(
         title,
-        lambda: (pareto.pareto_table(rows, x, y), *pareto.pareto_lines(rows)),
-        lambda: pareto.pareto_json(rows, *front),
-        csv=lambda: pareto.pareto_rows(rows),
+        lambda: (exhibits.pareto_table(rows, x, y), *exhibits.pareto_lines(rows)),
+        lambda: exhibits.pareto_json(rows, *front),
+        csv=lambda: exhibits.pareto_rows(rows),
         plot=lambda: figures.draw_pareto(rows, x, y, title),
         as_json=as_json,
     )

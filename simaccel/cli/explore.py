@@ -192,7 +192,7 @@ def explore_command(
     for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
     from simaccel.cli.designs import explore_directed, is_directed_space
-    from simaccel.study.manifest import open_store, store_in
+    from simaccel.study.store import open_store, store_in
 
     if is_directed_space(wanted.axes):
         explore_directed(ctx, wanted, prices, outputs, as_json=as_json)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
     from simaccel.search.effort import Objective
-    from simaccel.study.workers import TaskWorkers
+    from simaccel.study.parallel import TaskWorkers
 
 
 Command = Callable[..., None]
@@ -277,9 +277,13 @@ class Jobs:
 
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
         """Open the workers; ``default``: their number if the user gives none."""
+        if self.dask is not None:  # which takes half a second to load
+            from simaccel.study.cluster import connect_cluster
+
+            return connect_cluster(self.dask)
         from simaccel.study.parallel import open_workers
 
-        return open_workers(self.count or default, self.dask)
+        return open_workers(self.count or default)
 
 
 def jobs_options(text: str) -> Decorator:

@@ -19,9 +19,9 @@ from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.figures import objective_of
-from simaccel.study.manifest import MANIFEST
 from simaccel.study.points import Axis, Setting, StudyRow
 from simaccel.study.space import DesignSpace
+from simaccel.study.store import MANIFEST
 from simaccel.units import LIMITS
 
 MOST_ROWS = 20

@@ -16,8 +16,8 @@ from distributed.core import rpc
 from distributed.scheduler import KilledWorker, NoWorkerError
 
 from simaccel.errors import Fault, InputError, WorkerDiedError
+from simaccel.study.parallel import DIED, ClusterError, Numbered, Outcome, TaskWorkers
 from simaccel.study.store import code_digest
-from simaccel.study.workers import DIED, ClusterError, Numbered, Outcome, TaskWorkers
 
 _PIECES: Final = 256
 """Pieces in which many tasks travel, and how many the scheduler knows of at a time.

@@ -1,4 +1,4 @@
-"""FLAT's figures 5, 9, 15 and 17 for any model and accelerator, as rows of a study's runs.
+"""Fronts, and FLAT's figures 5, 9, 15 and 17 for any model and accelerator, as rows of a study.
 
 Kao et al., FLAT: An Optimized Dataflow for Mitigating Attention Bottlenecks, ASPLOS 2023. All rows
 of an exhibit have the same columns.
@@ -7,16 +7,29 @@ of an exhibit have the same columns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
+
+import numpy as np
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.hardware.quantity import LARGEST
+from simaccel.mapping.documents import mapping_document
+from simaccel.numbers import BYTE
+from simaccel.pareto import pick_evenly, undominated_rows
 from simaccel.run.limits import attention_operators, operators_of
-from simaccel.study.bandwidth import needed_bandwidth
-from simaccel.study.figure_table import total_of
-from simaccel.study.points import Point, Record, StudyRow
+from simaccel.schedulers import Options, settle_options
+from simaccel.schedulers.fronts import front
+from simaccel.search.effort import require_energies
+from simaccel.search.front import FIGURES, Figure, FrontFigures
+from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import ExperimentResult, simulate
+from simaccel.study.figure_table import METRICS, total_of
+from simaccel.study.figures import run_figures
+from simaccel.study.points import Figures, Point, Record, StudyRow
 from simaccel.study.precision import compile_for
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import Vector, Workload
@@ -213,3 +226,120 @@ def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
             else:
                 beside.add(operator.name)
     return beside
+
+
+_BANDWIDTH: Final = "dram.bandwidth_bytes_per_second"
+_STEP: Final = 1.05
+"""Precision of the bandwidth, as a ratio."""
+_STRIDE: Final = 4
+"""Ratio of consecutive bandwidths that are tried first."""
+_WIDEST: Final = 64
+"""The widest bandwidth that is tried, in multiples of what the array can use per cycle."""
+_LEAST: Final = 256
+"""The narrowest bandwidth that is tried is one byte in this many cycles."""
+
+
+def needed_bandwidth(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    target: float,
+    options: Options | None = None,
+) -> tuple[int | None, float]:
+    """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
+
+    In bytes per second, with the utilisation; None if no bandwidth is enough, with that of the
+    widest. It is found by bisection, from the accelerator's own bandwidth or, if that is unlimited,
+    from 1 B per cycle; more bandwidth is assumed to be no worse.
+
+    Raises:
+        SimaccelError: the dataflow doesn't take the workload, or nothing fits.
+    """
+    reached: dict[int, float] = {}
+
+    def suffices(bandwidth: int) -> bool:
+        on = with_values(accelerator, {_BANDWIDTH: bandwidth}, f"bandwidth {bandwidth} B/s")
+        reached[bandwidth] = simulate(workload, on, dataflow, options=options).utilisation
+        return reached[bandwidth] >= target
+
+    width = max(2, *(-(-tensor.bits // BYTE) for tensor in workload.tensors.values()))
+    clock = accelerator.clock_hz
+    least, widest = max(1, clock // _LEAST), min(LARGEST, _WIDEST * width * accelerator.pes * clock)
+    if not suffices(widest):
+        return None, reached[widest]
+    low = min(accelerator.dram.bandwidth_bytes_per_second or clock, widest // _STRIDE)
+    if suffices(low):
+        high = low
+        while high > least and suffices(low := max(least, high // _STRIDE)):
+            high = low
+        low = low if high > least else 0
+    else:
+        while low * _STRIDE < widest and not suffices(low * _STRIDE):
+            low *= _STRIDE
+        high = min(low * _STRIDE, widest)
+    while low and high > low * _STEP:
+        middle = round((low * high) ** 0.5)
+        if suffices(middle):
+            high = middle
+        else:
+            low = middle
+    return high, reached[high]
+
+
+MOST: Final = 64
+"""Most points of a front that run; of more, evenly spaced ones."""
+COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
+"""The columns of the figures that a front may have."""
+
+
+def pareto(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    figures: FrontFigures,
+) -> Record:
+    """Return the front of the mappings that a scheduler considers, each run on the machine.
+
+    As JSON: ``points`` with their figures and ``mapping``, the first figure's best first; ``seen``:
+    the mappings considered; ``points_in_all``: of the front, also those that didn't run;
+    ``proved``: no mapping considered beats one of the points.
+
+    Raises:
+        NothingFitsError: no mapping fits the buffer.
+        SimaccelError: as of ``make_mapping``.
+    """
+    options = settle_options(options, accelerator)
+    for figure in (figures.x, figures.y):
+        require_energies(accelerator, figure)
+    frontier = front(workload, accelerator, dataflow, options, figures)
+    chosen = [frontier.points[int(at)] for at in pick_evenly(np.arange(len(frontier.points)), MOST)]
+    results = [
+        simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
+        for tree in chosen
+    ]
+    added_up = frontier.seen == len(frontier.points) or all(
+        (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
+        for tree, result in zip(chosen, results, strict=True)
+    )
+    points: list[Record] = [
+        {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
+    ]
+    signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)}
+    rows = np.array(
+        [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
+    )
+    kept = undominated_rows(rows).tolist()
+    left_out = len(frontier.points) - len(chosen)
+    return {
+        "seen": frontier.seen,
+        "points_in_all": len(kept) + left_out,
+        "proved": frontier.proved and added_up and not left_out,
+        "points": [points[at] for at in kept],
+    }
+
+
+def front_figures(result: ExperimentResult) -> Figures:
+    """Return the figures of a run for fronts; the footprint is what the mapping reserves."""
+    found = run_figures(result) | {"footprint_bytes": result.prediction.buffer_bytes}
+    return {column: found[column] for column in COLUMNS.values()}

@@ -12,12 +12,11 @@ from simaccel.errors import SimaccelError
 from simaccel.study.figure_table import FigureLimit
 from simaccel.study.figures import frontier, objective_of, static_figures
 from simaccel.study.forecast import forecasts
-from simaccel.study.parallel import Watch
+from simaccel.study.parallel import TaskWorkers, Watch
 from simaccel.study.points import Figures, Point, StudyRow
 from simaccel.study.runs import key_of, row_of, run_points
 from simaccel.study.space import Settings
 from simaccel.study.store import ResultStore
-from simaccel.study.workers import TaskWorkers
 
 
 @dataclass(frozen=True)

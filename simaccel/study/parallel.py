@@ -1,7 +1,10 @@
-"""Running tasks in other processes: of this computer, or of a running Dask cluster.
+"""Running tasks in other processes of this computer (of a Dask cluster: `study.cluster`).
 
 A single job or task runs in this process. Otherwise, processes are started when there are tasks;
 they end with this process, however it ends.
+
+Each task returns, raises an error, or its process dies. One whose process dies is tried once more,
+alone, when all others have ended; if that process dies, too, the task is lost, and no other.
 """
 
 from __future__ import annotations
@@ -9,26 +12,91 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
-from simaccel.errors import WorkerDiedError
-from simaccel.study.workers import (
-    DIED,
-    ClusterError,
-    Numbered,
-    Outcome,
-    Result,
-    Task,
-    TaskWorkers,
-    raise_died,
-)
+from simaccel.errors import SimaccelError, WorkerDiedError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Numbered = Generator[tuple[int, Result], None, None]
+"""Results with the numbers of their tasks, in the order in which they arrive."""
+Outcome = tuple[BaseException | None, Any]
+"""(error that a task raised or None, its result)."""
+DIED: Final = "a process of the search died; is there enough memory?"
+
+
+class ClusterError(SimaccelError):
+    """The processes that are to execute a task can't."""
+
+    exit_code = 1
+
+
+def raise_died(_task: object) -> NoReturn:
+    """Raise the error of a task whose process died."""
+    raise WorkerDiedError(DIED)
+
+
+class TaskWorkers(ABC):
+    """Processes that run tasks."""
+
+    @abstractmethod
+    def outcomes(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
+    ) -> Numbered[Outcome]:
+        """Yield outcomes of the tasks ``numbers``; `WorkerDiedError` if a process died."""
+
+    def run_numbered(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
+    ) -> Numbered[Result]:
+        """Run ``work`` on each task, the last first; ``lost`` gives the result if one died."""
+        yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
+
+    def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+        """Yield the results in the order of the tasks; tasks run only as far as results are read.
+
+        Raises:
+            WorkerDiedError: a process died.
+        """
+        early: dict[int, Result] = {}
+        after = 0
+        with closing(self._results(work, tasks, range(len(tasks)), raise_died)) as results:
+            for number, result in results:
+                early[number] = result
+                while after in early:
+                    yield early.pop(after)
+                    after += 1
+
+    def _results(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        numbers: Sequence[int],
+        lost: Callable[[Task], Result],
+    ) -> Numbered[Result]:
+        """Yield results as they come; tasks whose process died are tried again, each alone."""
+        died: list[int] = []
+        with closing(self.outcomes(work, tasks, numbers)) as outcomes:
+            for number, (error, result) in outcomes:
+                if isinstance(error, WorkerDiedError):
+                    died.append(number)
+                elif error is not None:
+                    raise error
+                else:
+                    yield number, result
+        for again in died:
+            for number, (error, result) in self.outcomes(work, tasks, [again]):
+                if error is not None and not isinstance(error, WorkerDiedError):
+                    raise error
+                yield number, lost(tasks[number]) if error is not None else result
+
 
 Watch = Callable[[float, str], None]
 """Callback for progress: the completed share, from 0 to 1, and a note."""
@@ -158,21 +226,8 @@ def _work(connection: Connection) -> None:
 
 
 @contextmanager
-def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
-    """Yield workers: up to ``jobs`` processes, which end with the block.
-
-    ``address``: of a Dask scheduler, whose processes are used instead.
-
-    Raises:
-        InputError: no scheduler answers at the address, or it has no processes.
-    """
-    if address is not None:
-        # Dask takes half a second to load
-        from simaccel.study.cluster import connect_cluster  # noqa: PLC0415
-
-        with connect_cluster(address) as team:
-            yield team
-        return
+def open_workers(jobs: int) -> Iterator[TaskWorkers]:
+    """Yield workers: up to ``jobs`` processes, which end with the block."""
     processes = _Processes(jobs)
     try:
         yield processes
@@ -188,14 +243,13 @@ def run_all(
     *,
     lost: Callable[[Task], Result] = raise_died,
     on_result: Callable[[int, Result], None] = lambda _number, _found: None,
-    address: str | None = None,
 ) -> list[Result]:
     """Return the results of ``work`` on each task, in their order; at most ``jobs`` run at a time.
 
     ``lost`` gives the result of a task whose process died; ``on_result`` is called with each at
     once.
     """
-    with open_workers(min(jobs, len(tasks)), address) as team:
+    with open_workers(min(jobs, len(tasks))) as team:
         return run_with(team, work, tasks, watch, lost=lost, on_result=on_result)
 
 

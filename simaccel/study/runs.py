@@ -19,12 +19,11 @@ from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.run.memories import MemoryOverflowError
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
-from simaccel.study.parallel import Watch, run_with
+from simaccel.study.parallel import TaskWorkers, Watch, run_with
 from simaccel.study.pipeline import pipeline_row, run_pipeline
 from simaccel.study.points import LOST, Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
 from simaccel.study.store import ResultStore, result_key
-from simaccel.study.workers import TaskWorkers
 
 _LOST: Final = {"problem": LOST, "lost": True}
 """The record of a run whose process died."""

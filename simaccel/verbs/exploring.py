@@ -18,7 +18,6 @@ from simaccel.study.explore import ExplorationObjective, ExploredDesigns
 from simaccel.study.explore import explore as explore_designs
 from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import OBJECTIVES, searched_objective
-from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
 from simaccel.study.parameters import AxisReader, Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
@@ -32,6 +31,7 @@ from simaccel.study.space import (
     require_described,
     require_sizes,
 )
+from simaccel.study.store import open_store, store_in
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,

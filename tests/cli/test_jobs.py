@@ -22,7 +22,7 @@ class _Dying:
 
 
 @contextmanager
-def _dying(_jobs: int, _address: str | None) -> Iterator[_Dying]:
+def _dying(_jobs: int) -> Iterator[_Dying]:
     yield _Dying()
 
 

@@ -17,11 +17,10 @@ from simaccel.schedulers import make_mapping
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
 from simaccel.study.figure_table import read_limit
-from simaccel.study.manifest import open_store, store_in
 from simaccel.study.parallel import open_workers
 from simaccel.study.points import Axis, Setting, WeightedWorkload
 from simaccel.study.space import DesignSpace, Settings
-from simaccel.study.store import ResultStore
+from simaccel.study.store import ResultStore, open_store, store_in
 from simaccel.workload import gemm
 from tests.draws import some
 

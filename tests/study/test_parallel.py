@@ -22,8 +22,7 @@ from distributed import LocalCluster
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.study import cluster, parallel
 from simaccel.study.cluster import connect_cluster
-from simaccel.study.parallel import open_workers, run_all, run_with
-from simaccel.study.workers import ClusterError, TaskWorkers
+from simaccel.study.parallel import ClusterError, TaskWorkers, open_workers, run_all, run_with
 
 PARENT = """
 import os, sys, time
@@ -129,11 +128,11 @@ def scheduler() -> Iterator[LocalCluster]:
 
 def test_a_cluster_that_exists_is_used(scheduler: LocalCluster) -> None:
     address = scheduler.scheduler_address
-    found = run_all(_pid, range(20), 1, _silent, address=address)
-    assert os.getpid() not in found
-    assert len({*found}) == 1
-    assert run_all(_halved, [6, 3, 4], 1, _silent, lost=_minus, address=address) == [3, -3, 2]
     with connect_cluster(address) as other:
+        found = run_with(other, _pid, range(20), _silent)
+        assert os.getpid() not in found
+        assert len({*found}) == 1
+        assert run_with(other, _halved, [6, 3, 4], _silent, lost=_minus) == [3, -3, 2]
         assert list(other.run_each(abs, [-1, -2])) == [1, 2]
         other.digest = "of another simaccel"
         with pytest.raises(

@@ -17,11 +17,10 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
 from simaccel.study.figure_table import DRAM_FIGURES
-from simaccel.study.manifest import open_store, store_in
 from simaccel.study.points import Point, base_point
 from simaccel.study.runs import key_of
 from simaccel.study.space import DIRECTIVES
-from simaccel.study.store import ResultStore
+from simaccel.study.store import ResultStore, open_store, store_in
 from simaccel.workload import gemm
 from tests.study.damages import FILE_DAMAGES
 
