@@ -97,16 +97,19 @@ def _conv(made: Any, _x: Any, weights: Any, *_: Any, how: Any) -> int:  # noqa: 
 
 
 def _transposed(made: Any, x: Any, weights: Any, *_: Any, how: Any) -> int:  # noqa: ANN401
-    """Count the taps of each output, those on zeros around the input, too, as of a convolution."""
+    """Count the taps of each output, those on zeros around the input, too, as of a convolution.
+
+    Around a single position are none: each tap of it makes an output, or is cut off.
+    """
     dims = made.ndim - 2
     strides, pads = how.get("strides") or [1] * dims, how.get("pads") or [0] * 2 * dims
     spread = how.get("dilations") or [1] * dims
     found = x.shape[0] * weights.shape[0] * weights.shape[1]
     for at, size in enumerate(made.shape[2:]):
-        places = np.arange(size)[:, None] + pads[at]
-        taps = np.arange(weights.shape[2 + at])[None, :] * spread[at]
-        step = taps.size + size if x.shape[2 + at] == spread[at] == 1 else strides[at]
-        found *= int(((places - taps) % step == 0).sum())  # of a single element without zeros
+        taps = np.arange(weights.shape[2 + at]) * spread[at] - pads[at]
+        apart = np.arange(size)[:, None] - taps
+        alone = x.shape[2 + at] == 1
+        found *= int((apart == 0 if alone else apart % strides[at] == 0).sum())
     return int(found)
 
 

@@ -4,9 +4,8 @@ With stride s, position o = s j + a of the output is the sum of every s-th tap o
 adjacent inputs: each phase a is a convolution with its own taps. Its results are stored as
 [.., j, a, ..]. Each tap belongs to one phase, so that weights, inputs and multiply-accumulates are
 those of the file, except at the edges: taps beyond the output are not computed, and taps before
-the first input multiply zeros. Where the input has one position and taps are not
-apart (the first layer of a generator), each tap makes a position of its own, and only taps inside
-the output are computed.
+the first input multiply zeros. Where the input has one position (the first layer of a generator),
+each tap makes a position of its own, and only taps inside the output are computed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ class Phases:
     ``first``: of each phase with taps, (phase, window over the input). ``joined``: all phases
     are one operator, with a rank for the tap: filters neither overlap nor are cut off, or the input
     has one position.
-    ``reach``: taps of the filter; of joined phases those inside the output.
+    ``reach``: taps of the filter; of joined phases those inside the output. ``apart``: positions
+    of the output between the taps of one input.
     """
 
     made: int
@@ -48,6 +48,7 @@ class Phases:
     reach: int
     first: tuple[tuple[int, FilterWindow], ...]
     joined: bool
+    apart: int = 1
 
     @classmethod
     def of_dimension(
@@ -57,9 +58,14 @@ class Phases:
 
         ``size``: positions of the input; ``before``: positions of the output cut off in front.
         """
-        if size == dilation == 1 and before < reach:
-            taps_inside = min(reach - before, made)
-            return cls(made, made, taps_inside, ((0, FilterWindow(1, 1)),), joined=True)
+        cut, start = -(-before // dilation), -before % dilation
+        taps_inside = min(reach - cut, -(-(made - start) // dilation))
+        if size == 1 and taps_inside > 0:
+            one, blocks = ((start, FilterWindow(1, 1)),), -(-made // dilation)
+            return cls(made, blocks, taps_inside, one, joined=True, apart=dilation)
+        if reach == stride > 1 == dilation and not before and made % stride == 0:
+            each = ((0, FilterWindow(made // stride, 1)),)
+            return cls(made, stride, reach, each, joined=True)
         windows: list[tuple[int, FilterWindow]] = []
         common = math.gcd(stride, dilation)
         step, apart_by = dilation // common, stride // common
@@ -74,8 +80,7 @@ class Phases:
                 first = (at - taps[-1] * dilation) // stride
                 count = -(-(made - phase) // stride)
                 windows.append((phase, FilterWindow(count, len(taps), 1, step, -first)))
-        apart = reach == stride and dilation == 1 and not before and made % stride == 0
-        return cls(made, stride, reach, tuple(windows), apart and stride > 1)
+        return cls(made, stride, reach, tuple(windows), joined=False)
 
 
 def transposed_conv(
@@ -86,15 +91,10 @@ def transposed_conv(
     phases: Sequence[Phases],
 ) -> SlotView:
     """Add the convolutions of all phases, and return their joint output."""
-    ways, taps = [], []
-    for each in phases:
-        joined = each.joined and each.stride > 1
-        whole = (0, FilterWindow(each.made // each.stride, 1))
-        ways.append([whole] if joined else [*each.first])
-        taps.append(each.reach if joined else 1)
+    taps = [each.reach if each.joined else 1 for each in phases]
     root = builder.root(f"{name}.O", "output", made=True)
     view = SlotView(root, ())
-    for number, way in enumerate(product(*ways)):
+    for number, way in enumerate(product(*(each.first for each in phases))):
         windows = [window for _, window in way]
         image = WindowedOperand(builder, name, operand, windows)
         use, sizes, (samples, outer, inner) = image.read_filtered(filters)
@@ -136,12 +136,15 @@ def _view_of_phase(
     for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
         place = WINDOW_RANKS[-len(phases) :][number][0]
         sizes.setdefault(place, 1)
-        spans = [slot(place, -(-phases_of.made // phases_of.stride))]
-        if taps[number] > 1:
-            spans.append(slot(f"f{number}", phases_of.stride))
-        elif phases_of.stride > 1:
-            sizes[f"u{number}"] = 1
-            spans.append(slot(f"u{number}", phases_of.stride, phase))
+        spans = [slot(place, -(-phases_of.made // (phases_of.stride * phases_of.apart)))]
+        inside = (("u", phases_of.stride, phase // phases_of.apart),)
+        inside += (("d", phases_of.apart, phase % phases_of.apart),)
+        for letter, size, start in inside:
+            if letter == "u" and taps[number] > 1:
+                spans.append(slot(f"f{number}", size))
+            elif size > 1:
+                sizes[f"{letter}{number}"] = 1
+                spans.append(slot(f"{letter}{number}", size, start))
         dims.append(tuple(spans))
     root.sizes = stored
     return SlotView(root, tuple(dims)), slots
