@@ -107,9 +107,10 @@ def _transposed(made: Any, x: Any, weights: Any, *_: Any, how: Any) -> int:  # n
     found = x.shape[0] * weights.shape[0] * weights.shape[1]
     for at, size in enumerate(made.shape[2:]):
         taps = np.arange(weights.shape[2 + at]) * spread[at] - pads[at]
-        apart = np.arange(size)[:, None] - taps
-        alone = x.shape[2 + at] == 1
-        found *= int((apart == 0 if alone else apart % strides[at] == 0).sum())
+        offsets = np.arange(size)[:, None] - taps
+        if x.shape[2 + at] > 1:
+            offsets %= strides[at]
+        found *= int((offsets == 0).sum())
     return int(found)
 
 

@@ -61,11 +61,11 @@ class Phases:
         cut, start = -(-before // dilation), -before % dilation
         taps_inside = min(reach - cut, -(-(made - start) // dilation))
         if size == 1 and taps_inside > 0:
-            one, blocks = ((start, FilterWindow(1, 1)),), -(-made // dilation)
-            return cls(made, blocks, taps_inside, one, joined=True, apart=dilation)
+            first, blocks = ((start, FilterWindow(1, 1)),), -(-made // dilation)
+            return cls(made, blocks, taps_inside, first, joined=True, apart=dilation)
         if reach == stride > 1 == dilation and not before and made % stride == 0:
-            each = ((0, FilterWindow(made // stride, 1)),)
-            return cls(made, stride, reach, each, joined=True)
+            first = ((0, FilterWindow(made // stride, 1)),)
+            return cls(made, stride, reach, first, joined=True)
         windows: list[tuple[int, FilterWindow]] = []
         common = math.gcd(stride, dilation)
         step, apart_by = dilation // common, stride // common
@@ -77,9 +77,9 @@ class Phases:
             # taps with at - tap * dilation a multiple of the stride
             taps = range(at // common * inverse % apart_by, reach, apart_by)
             if taps and at % common == 0:
-                first = (at - taps[-1] * dilation) // stride
+                lowest = (at - taps[-1] * dilation) // stride
                 count = -(-(made - phase) // stride)
-                windows.append((phase, FilterWindow(count, len(taps), 1, step, -first)))
+                windows.append((phase, FilterWindow(count, len(taps), 1, step, -lowest)))
         return cls(made, stride, reach, tuple(windows), joined=False)
 
 
@@ -137,9 +137,11 @@ def _view_of_phase(
         place = WINDOW_RANKS[-len(phases) :][number][0]
         sizes.setdefault(place, 1)
         spans = [slot(place, -(-phases_of.made // (phases_of.stride * phases_of.apart)))]
-        inside = (("u", phases_of.stride, phase // phases_of.apart),)
-        inside += (("d", phases_of.apart, phase % phases_of.apart),)
-        for letter, size, start in inside:
+        digits = (
+            ("u", phases_of.stride, phase // phases_of.apart),
+            ("d", phases_of.apart, phase % phases_of.apart),
+        )
+        for letter, size, start in digits:
             if letter == "u" and taps[number] > 1:
                 spans.append(slot(f"f{number}", size))
             elif size > 1:
