@@ -97,20 +97,15 @@ def _conv(made: Any, _x: Any, weights: Any, *_: Any, how: Any) -> int:  # noqa: 
 
 
 def _transposed(made: Any, x: Any, weights: Any, *_: Any, how: Any) -> int:  # noqa: ANN401
-    """Count the taps of each output, those on zeros around the input, too, as of a convolution.
-
-    Around a single position are none: each tap of it makes an output, or is cut off.
-    """
+    """Count the taps of each output, with those on zeros; there are none around a single input."""
     dims = made.ndim - 2
     strides, pads = how.get("strides") or [1] * dims, how.get("pads") or [0] * 2 * dims
     spread = how.get("dilations") or [1] * dims
     found = x.shape[0] * weights.shape[0] * weights.shape[1]
     for at, size in enumerate(made.shape[2:]):
         taps = np.arange(weights.shape[2 + at]) * spread[at] - pads[at]
-        offsets = np.arange(size)[:, None] - taps
-        if x.shape[2 + at] > 1:
-            offsets %= strides[at]
-        found *= int((offsets == 0).sum())
+        step = strides[at] if x.shape[2 + at] > 1 else size + abs(taps).max()
+        found *= int(((np.arange(size)[:, None] - taps) % step == 0).sum())
     return int(found)
 
 
