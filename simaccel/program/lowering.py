@@ -7,6 +7,7 @@ slide yet, or an online operator has nothing to rescale. Equal bodies are one ob
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
@@ -68,41 +69,42 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
 def _lower(workload: Workload, one: Group | ResidentScope) -> Node:
     if isinstance(one, Group):
         return lower_group(workload, one)
-    tiles = tuple(_around_tile(workload, one, at) for at in range(len(one.keeps)))
+    tiles = tuple(_around_tiles(workload, one))
     inside = tuple(lower_group(workload, group, one.keeps, tiles) for group in one.groups)
     return ProgramLoop(rank="kept", trips=1, tiles=tiles, body=inside)
 
 
-def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
-    """Return the tile of a keep around groups, as wide as the widest tensor written in place.
+def _around_tiles(workload: Workload, around: ResidentScope) -> Iterator[Tile]:
+    """Yield the tiles of keeps around groups, as wide as the widest tensor written in place.
 
     A tensor that is kept whole has its own dimensions as ranks, ``0``, ``1``, ...; operators view
     boxes of it in their own ranks.
     """
-    keep = around.keeps[at]
-    views: list[TensorView] = []
+    views: dict[str | None, list[TensorView]] = {}
     for group in around.groups:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
         for op in space.operators:
             for use, view in op.uses:
                 name = aliases.get(use, use)
-                if resident_tensor(workload, group, name, around.keeps) == keep.tensor:
-                    views.append(view)
-    own = next(view for view in views if view.name == keep.tensor)
-    number = [outer.tensor for outer in around.keeps[:at]].count(keep.tensor)
-    name, width = f"{keep.tensor}_kept{number or ''}", max(view.bits for view in views)
-    if not keep.region:
-        shape = workload.shapes[keep.tensor]
-        own = replace(own, ranks=tuple(map(str, range(len(shape)))), shape=shape)
-        return Tile(name=name, view=own.as_wide(width), shape=shape, slots=keep.slots)
-    return Tile(
-        name=name,
-        view=own.as_wide(width),
-        shape=tuple(span.stop - span.start for span in keep.region),
-        slots=keep.slots,
-        origin=tuple(span.start for span in keep.region),
-    )
+                held = resident_tensor(workload, group, name, around.keeps)
+                views.setdefault(held, []).append(view)
+    numbers = Counter[str]()
+    for keep in around.keeps:
+        number, inside = numbers[keep.tensor], views[keep.tensor]
+        numbers[keep.tensor] += 1
+        own = next(view for view in inside if view.name == keep.tensor)
+        shape = tuple(span.stop - span.start for span in keep.region)
+        if not shape:
+            shape = workload.shapes[keep.tensor]
+            own = replace(own, ranks=tuple(map(str, range(len(shape)))), shape=shape)
+        yield Tile(
+            name=f"{keep.tensor}_kept{number or ''}",
+            view=own.as_wide(max(view.bits for view in inside)),
+            shape=shape,
+            slots=keep.slots,
+            origin=tuple(span.start for span in keep.region),
+        )
 
 
 def lower_group(

@@ -16,7 +16,7 @@ from simaccel.mapping.tree import Group, ResidentScope, Tree
 from simaccel.pareto import Label, undominated_labels
 from simaccel.schedulers.group_search import GroupSearch, Part
 from simaccel.schedulers.schedule_steps import PartSearch, ScheduleStep, value_of
-from simaccel.schedulers.sequences import measure_all, measure_groups, unique, value_of_groups
+from simaccel.schedulers.sequences import measure_all, measure_groups, measure_legal, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective, has_near_ties
@@ -224,11 +224,11 @@ def _save_within(
         changed = _with_parts(body, parts)
         if changed == body:
             break
-        value = value_of_groups(workload, changed, goal)
-        if value <= limit:
-            after = measure_groups(workload, changed, goal)
+        after = measure_legal(workload, changed, goal)
+        if after is not None and after.value <= limit:
             better = after.cost(objective) < known.cost(objective)
             return (changed, after) if better else (body, known)
+        value = float("inf") if after is None else after.value
         slack = min(slack - (value - limit), math.nextafter(added, 0))  # another one next
         if slack <= 0:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
@@ -58,12 +59,17 @@ def measure_all(workload: Workload, bodies: Sequence[Body], goal: Goal) -> dict[
 
 def value_of_groups(workload: Workload, body: Body, goal: Goal) -> float:
     """Return the objective of all groups of a workload; infinite if they can't run."""
+    figures = measure_legal(workload, body, goal)
+    return float("inf") if figures is None else figures.value
+
+
+def measure_legal(workload: Workload, body: Body, goal: Goal) -> ScoredTree | None:
+    """Return the figures of all groups of a workload together; None if they can't run."""
     if faults(workload, mapping_of(workload, "", body), goal.accelerator):
-        return float("inf")
-    try:
-        return measure_groups(workload, body, goal).value
-    except SimaccelError:  # the machine takes fewer trees than the closed form
-        return float("inf")
+        return None
+    with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
+        return measure_groups(workload, body, goal)
+    return None
 
 
 def score(

@@ -91,8 +91,7 @@ def search_all(
     """Search a mapping for each einsum; einsums of the same shape are searched once.
 
     ``workload`` says how often each einsum runs, for the total losses of near-ties. Several shapes
-    are tasks of ``options.each``; of a single one the blocks of its search are, and with a budget
-    of time, which the shapes share one after the other.
+    are tasks of ``options.each``, but with a budget of time, which they share one after the other.
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
@@ -213,7 +212,7 @@ def _founds(
     """Search a mapspace; with ``inner`` also give what was found in those inside."""
     inside = INSIDE[target.strategy] if target.strategy != "padded" and inner else ()
     effort = options.share(1 + len(inside)).effort
-    result = map_einsum(target, effort, options.each, options.watch).found
+    result = map_einsum(target, effort, options.watch).found
     known: dict[Strategy, MapspaceResult] = {target.strategy: result}
     if inside:
         known |= {inner_result.space.mapspace: inner_result for inner_result in result.inside}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from simaccel.errors import suggest
-from simaccel.mapping.lifetimes import lifetimes
+from simaccel.mapping.lifetimes import Lifetime, lifetimes
 from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.units import reach_faults
 from simaccel.mapping.space import holding_tensor
@@ -41,13 +41,19 @@ def resident_faults(
     workload: Workload, scope: ResidentScope, walks: Sequence[TreeWalk]
 ) -> Iterator[Finding]:
     """Yield the faults of tensors kept around several groups."""
+    known = all(keep.tensor in workload.tensors for keep in scope.keeps)
+    living = lifetimes(workload, scope) if known else ()
     for at, keep in enumerate(scope.keeps):
-        for allowed in _keep_faults(workload, scope, walks, at):
+        for allowed in _keep_faults(workload, scope, walks, living[at : at + 1], at):
             yield f"keep[{at}]", node_text(keep), allowed
 
 
 def _keep_faults(
-    workload: Workload, scope: ResidentScope, walks: Sequence[TreeWalk], at: int
+    workload: Workload,
+    scope: ResidentScope,
+    walks: Sequence[TreeWalk],
+    life: Sequence[Lifetime],
+    at: int,
 ) -> Iterator[str]:
     keep = scope.keeps[at]
     if keep.tensor not in workload.tensors:
@@ -65,7 +71,7 @@ def _keep_faults(
         yield "a tensor that a group inside makes; one group can keep its inputs"
     elif not any(_uses(walk, keep, scope) for walk in walks):
         yield f"parts of {keep.tensor} that a group inside uses from here"
-    yield from _needed_faults(workload, scope, keep)
+    yield from chain.from_iterable(_needed_faults(workload, scope, one) for one in life)
     yield from _box_faults(workload, keep)
     yield from _overwritten_faults(scope, keep, walks)
     yield from _own_tile_faults(scope, keep, walks)
@@ -97,16 +103,16 @@ def _uses(walk: TreeWalk, keep: Keep, scope: ResidentScope) -> bool:
     )
 
 
-def _needed_faults(workload: Workload, scope: ResidentScope, keep: Keep) -> Iterator[str]:
+def _needed_faults(workload: Workload, scope: ResidentScope, life: Lifetime) -> Iterator[str]:
     """Yield kept tensors that operators outside need, so that they would have to be in DRAM too.
 
     So are tensors that are made in place of a kept one, as they aren't stored either.
     """
     inside = {name for group in scope.groups for name in group.operators}
     outside = [outer for outer in workload.operators if outer.name not in inside]
-    (life,) = (live for live in lifetimes(workload, scope) if live.keep is keep)
-    for tensor in dict.fromkeys((keep.tensor, *life.tensors)):
-        own = "" if tensor == keep.tensor else f"a keep of {tensor} in the group that makes it: "
+    kept = life.keep.tensor
+    for tensor in dict.fromkeys((kept, *life.tensors)):
+        own = "" if tensor == kept else f"a keep of {tensor} in the group that makes it: "
         for operator in outside:
             if any(operand.tensor == tensor for operand in operator.inputs):
                 yield f"{own}a tensor that no operator outside needs; {operator.name} does"

@@ -1,9 +1,8 @@
 """Searching mapspaces: all of them where they are few, else at random and nearby.
 
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
-and the block's number, blocks are judged in their order, and what one round of blocks found is
-known only to the next round; so the result doesn't depend on how many processes work on them. What
-is drawn are tilings, each of which is judged in all its orders (`ordered_tilings`); without
+and the block's number, and what one round of blocks found is known only to the next round. What is
+drawn are tilings, each of which is judged in all its orders (`ordered_tilings`); without
 ``refine`` single mappings. One that is drawn again counts again, towards the patience, too.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
@@ -22,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from simaccel.search.effort import Each, Effort, Watch
+from simaccel.search.effort import Effort, Watch
 from simaccel.search.mapspace.blocks import (
     BlockOutcome,
     BlockTask,
@@ -39,10 +38,7 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
 _ROUND: Final = 4
-"""Blocks with the same parents."""
-_TOGETHER: Final = 2
-"""Of those, blocks that are evaluated as one: a few thousand mappings take little longer than one.
-"""
+"""Blocks with the same parents; those of one mapspace are evaluated as one, in less time."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -74,12 +70,9 @@ class MapspaceResult:
 
 
 def search_mapspace(
-    problem: MapspaceProblem,
-    effort: Effort,
-    each: Each = map,
-    watch: Watch = lambda _done, _note: None,
+    problem: MapspaceProblem, effort: Effort, watch: Watch = lambda _done, _note: None
 ) -> MapspaceResult:
-    """Search the best mapping; ``each`` may run blocks in other processes."""
+    """Search the best mapping."""
     started = time.monotonic()
     stages = [*dict.fromkeys(_stages(problem.spaces, effort))]  # the smaller ones inside first
     done: dict[tuple[EinsumMapspace, ...], _Standing] = {}
@@ -92,7 +85,7 @@ def search_mapspace(
         standing.watch = _part(watch, number, len(stages))
         inside = [done[(part,)] for space in spaces for part in space.inside if (part,) in done]
         standing.start(inside)
-        _search(standing, each)
+        _search(standing)
         done[spaces] = standing
         before.append(standing.result(tally))
     return replace(before[-1], inside=tuple(before[:-1]))
@@ -113,13 +106,13 @@ def _part(watch: Watch, number: int, of: int) -> Watch:
     return lambda done, note: watch((number + done) / of, note)
 
 
-def _search(standing: _Standing, each: Each) -> None:
+def _search(standing: _Standing) -> None:
     """Search the mapspaces of one stage."""
     rounds = 0
     while not standing.ended:
         tasks = _all_blocks(standing) if standing.small else _draw_blocks(standing, rounds)
-        for outcome in each(run_block, list(tasks)):
-            standing.add(outcome)
+        for task in tasks:
+            standing.add(run_block(task))
             if standing.ended:
                 break
         rounds += 1
@@ -137,15 +130,15 @@ def _all_blocks(standing: _Standing) -> Iterator[BlockTask]:
 
 
 def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
-    """Yield the blocks of a round; those of one mapspace are judged together, as far as it pays."""
+    """Yield the blocks of a round, those of one mapspace as one."""
     problem, effort = standing.problem, standing.effort
-    seeds: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    seeds: dict[int, list[tuple[int, ...]]] = {}
     for at in range(_ROUND):
         number = rounds * _ROUND + at
         space = number % len(problem.spaces)
         which = MAPSPACES.index(problem.spaces[space].mapspace)
-        seeds.setdefault((space, at // _TOGETHER), []).append((effort.seed, which, number))
-    for (space, _), drawn in seeds.items():
+        seeds.setdefault(space, []).append((effort.seed, which, number))
+    for space, drawn in seeds.items():
         elite = standing.elite.get(space) if effort.refine else None
         yield BlockTask(
             problem,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simaccel.analytic.evaluation import FamilyTotals
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import SimaccelError
 from simaccel.hardware.area.parts import edp_js
 from simaccel.hardware.dataflow import Constraints, merge_constraints, single
 from simaccel.mapping.tree import Group
-from simaccel.search.effort import Each, Effort, Watch
+from simaccel.search.effort import Effort, Watch
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_mapspace
@@ -93,25 +93,18 @@ class NestResult:
 
 
 def map_einsum(
-    target: MappingTarget,
-    effort: Effort,
-    each: Each = map,
-    watch: Watch = lambda _done, _note: None,
+    target: MappingTarget, effort: Effort, watch: Watch = lambda _done, _note: None
 ) -> NestResult:
     """Search the best mapping of an einsum.
 
     Raises:
         InputError: impossible constraints.
         EmptyMapspaceError: no mapping satisfies them, or none fits.
-        WorkerDiedError: a process of ``each`` died; it names the einsum.
     """
     spaces = tuple(space for space in target.spaces() if space.combinations)
     if not spaces:
         raise EmptyMapspaceError(_conflicting_constraints(target))
-    try:
-        result = search_mapspace(MapspaceProblem(target, spaces), effort, each, watch)
-    except WorkerDiedError as error:
-        raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
+    result = search_mapspace(MapspaceProblem(target, spaces), effort, watch)
     if result.best is None and result.ended == "budget":
         what = f"{target.einsum.name}: no {target.strategy} mapping was found"
         raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
