@@ -55,7 +55,7 @@ class KnownBlocks:
                 new, self.codes, self.figures = np.unique(flat), self.codes[-1:], ints([[0]])
             self._add(new, price(self._unpack(new)))
             at = np.searchsorted(self.codes, flat)
-        figures: Ints = self.figures[:, at].reshape(-1, *codes.shape)
+        figures: Ints = self.figures.take(at, axis=1).reshape(-1, *codes.shape)
         return figures
 
     def _add(self, codes: Ints, figures: Ints) -> None:
