@@ -5,6 +5,7 @@ A candidate's objective is never below its bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from simaccel.analytic.family import (
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
-from simaccel.search.columns import Columns, keep_recent, narrow, repeats
+from simaccel.search.columns import Columns, FarCandidates, find_far, narrow, repeats
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, Judge, RunOutcome, ScoredTree, main_cost
 from simaccel.search.neighbours import Limit, limits_of
@@ -55,7 +56,8 @@ def leakage(accelerator: Accelerator) -> float:
 class CandidateSet:
     """The distinct candidates of some families of one group that fit the buffer, by number.
 
-    They run when needed.
+    They run when needed. Of many, those whose bounds are far above others' are left out, until a
+    search has nothing better (`include_far`).
 
     ``group``: without a tree. ``allows``: returns which candidates of a family satisfy the user's
     constraints. ``tolerance``: of near-ties, relative to the best objective (`near_ties`).
@@ -79,12 +81,15 @@ class CandidateSet:
     def __post_init__(self) -> None:
         """Count all candidates."""
         self.limits = self.limits or [limits_of(family) for family in self.families]
-        self.kept_columns: Columns | None = self._count()
+        self.columns = self._count()
         self._alone: dict[int, tuple[Family, Tree]] = {}
         self._ran: dict[int, RunOutcome] = {}
 
-    def _count(self) -> Columns:
+    def _count(self, *, every: bool = False) -> Columns:
+        """Return the figures of the candidates, or of ``every`` one, the far ones included."""
         columns: list[list[npt.NDArray[Any]]] = []
+        self._far: list[FarCandidates] = []
+        self._fitting = 0
         self.size = self.same = self.excluded = self.too_large = 0
         smallest: list[int] = []
         works: list[int] = []
@@ -110,39 +115,54 @@ class CandidateSet:
             fits = takes <= capacity(self.accelerator)
             self.too_large += int(np.count_nonzero(~fits))
             places = places[fits]
+            self._fitting += places.size
+            holding = number_holdings(family, number)
+            if not every and self._leaves_out(places.size):
+                rows = [
+                    np.broadcast_to(column, shape).ravel()[places]
+                    for column in (bound, space, holding)
+                ]
+                is_far, far = find_far(rows[0], rows[1], rows[2], EFFORT.far)
+                places = places[~is_far]
+                self._far.append(far)
             rows = [
                 np.broadcast_to(column, shape).ravel()[places]
-                for column in (
-                    *(bound, totals.likely, totals.dram_bytes, space, energy),
-                    number_holdings(family, number),
-                )
+                for column in (bound, totals.likely, totals.dram_bytes, space, energy, holding)
             ]
-            columns.append([*rows, places])
+            columns.append([*rows, places + self.size])
             self.size += is_repeat.size
             self.same += int(np.count_nonzero(is_repeat & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(np.min(totals.every[0].totals.work())))
-        self._ends = np.cumsum([places.size for *_, places in columns])
+        self._ends = np.cumsum([math.prod(family.shape) for family in self.families])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
             self.totals = []
         return Columns(*(narrow(np.concatenate(column)) for column in zip(*columns, strict=True)))
 
-    @property
-    def columns(self) -> Columns:
-        """The figures of the candidates; those of sets that were not used for long are dropped."""
-        if self.kept_columns is None:
-            self.kept_columns = self._count()
-        keep_recent(self)
-        return self.kept_columns
+    def _leaves_out(self, count: int) -> bool:
+        """Return whether far candidates of a family of ``count`` are left out."""
+        is_plain = self.objective == "cycles" and not self.is_priced
+        return is_plain and count > EFFORT.ordered and not (self.is_shared or self.is_complete())
+
+    def left_out(self, room: int) -> float:
+        """Return a lower bound of the candidates that fit ``room`` bytes and are left out."""
+        return min((far.bound(room) for far in self._far), default=float("inf"))
+
+    def include_far(self) -> None:
+        """Include the candidates that were left out, behind the others."""
+        known, every = self.columns, self._count(every=True)
+        new = np.isin(every.place, known.place, invert=True)
+        pairs = zip(known, every, strict=True)
+        self.columns = Columns(*(np.concatenate([own, more[new]]) for own, more in pairs))
 
     def __len__(self) -> int:
         """Count the different candidates that are allowed and fit the whole buffer."""
-        return int(self._ends[-1])
+        return self._fitting
 
     def family_of(self, which: Ints | int) -> Ints:
         """Return the index of the family of each candidate."""
-        return ints(np.searchsorted(self._ends, which, side="right"))
+        return ints(np.searchsorted(self._ends, self.columns.place[which], side="right"))
 
     @property
     def accelerator(self) -> Accelerator:
@@ -180,9 +200,17 @@ class CandidateSet:
         sizes = map(np.unique, (tile for node in loops for tile in node.tiles))
         return all((np.diff(tile) == np.gcd.reduce(tile)).all() for tile in sizes)  # without a gap
 
-    def fitting(self, room: int) -> Ints:
-        """Return the numbers of the distinct candidates that fit ``room`` bytes."""
-        return np.flatnonzero(self.columns.space <= room)
+    def fitting(self, room: int, value: float | None = None) -> Ints:
+        """Return the numbers of the distinct candidates that fit ``room`` bytes.
+
+        With a ``value`` those alone whose objective may be as low.
+        """
+        if value is None:
+            return np.flatnonzero(self.columns.space <= room)
+        if value >= self.left_out(room):
+            self.include_far()
+        fits = self.fitting(room)
+        return fits[self.values(fits, self.columns.bounds[fits]) <= value]
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
         """Return the objectives of candidates that take ``cycles``."""
@@ -281,8 +309,10 @@ class CandidateSet:
 
     def _take_tree(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
-            family = self.families[int(self.family_of(number))]
-            at = np.unravel_index(self.columns.place[number : number + 1], family.shape or (1,))
+            which = int(self.family_of(number))
+            family, start = self.families[which], int(self._ends[which - 1]) if which else 0
+            place = self.columns.place[number : number + 1] - start
+            at = np.unravel_index(place, family.shape or (1,))
             one = take(family, tuple(map(ints, at)) if family.shape else ())
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
@@ -323,14 +353,12 @@ class CandidateSet:
 
     def fewest_bytes(self, room: int, value: float) -> float:
         """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""
-        fits = self.fitting(room)
-        fits = fits[self.values(fits, self.columns.bounds[fits]) <= value]
+        fits = self.fitting(room, value)
         return float(self.columns.dram[fits].min()) if fits.size else float("inf")
 
     def least_cost(self, room: int, value: float) -> float:
         """Return the least main cost of candidates whose bound is at most ``value``."""
-        fits = self.fitting(room)
-        costs = self.costs(fits[self.values(fits, self.columns.bounds[fits]) <= value])
+        costs = self.costs(self.fitting(room, value))
         return main_cost(tuple(costs.min(axis=1).tolist())) if costs.size else float("inf")
 
     def costs(self, which: Ints) -> Values:

@@ -1,11 +1,10 @@
-"""Figures of candidates as columns, which candidates repeat others, and the most memory of them."""
+"""Figures of candidates as columns, which candidates repeat others, and which are far from good."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,8 @@ import numpy.typing as npt
 from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints
 from simaccel.mapping.tree import Keep, nodes
 
-MOST_BYTES: Final = 2**30
-"""Memory of the columns of all sets in bytes. Those of a convolution take about 5 MB, so about
-200 sets keep theirs; columns that were dropped are computed again when needed."""
+_ROOMS: Final = 64
+"""Rooms between the smallest and the largest candidate, in each of which some count as far."""
 
 Column = npt.NDArray[Any]
 
@@ -25,7 +23,7 @@ class Columns(NamedTuple):
 
     ``bounds``: lower bound of the cycles. ``likely``: estimated cycles. ``dram``: DRAM bytes.
     ``space``: buffer bytes. ``energy``: pJ, with the leakage of the bound's cycles; 0 if it isn't
-    computed. ``holding``: index of the stationary operand. ``place``: index in the family.
+    computed. ``holding``: index of the stationary operand. ``place``: index in all families.
     """
 
     bounds: Column
@@ -36,11 +34,6 @@ class Columns(NamedTuple):
     holding: Column
     place: Column
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of all columns in bytes."""
-        return sum(column.nbytes for column in self)
-
 
 def narrow(column: Column) -> Column:
     """Return a column as int32 if it is int64 and all its values are below 2^31."""
@@ -48,34 +41,44 @@ def narrow(column: Column) -> Column:
     return column.astype(np.int32) if is_small else column
 
 
-class _Owner(Protocol):
-    """A set of candidates that stores its columns."""
+class FarCandidates(NamedTuple):
+    """Candidates with bounds far above those of smaller ones, by the rooms that they fit.
 
-    kept_columns: Columns | None
-
-
-_recent: WeakKeyDictionary[_Owner, None] = WeakKeyDictionary()
-"""Sets that keep their columns, those last used at the end."""
-
-
-def keep_recent(owner: _Owner) -> None:
-    """Mark a set as most recently used; drop the columns of the least recently used sets.
-
-    They are dropped until all take `MOST_BYTES` at most; the set itself always keeps its columns.
+    ``rooms``: buffer bytes, ascending. ``bounds``: the lowest bound of those that may fit a room.
     """
-    is_new = owner not in _recent
-    _recent.pop(owner, None)
-    _recent[owner] = None
-    if not is_new:
-        return
-    kept = [(each, columns) for each in _recent if (columns := each.kept_columns) is not None]
-    total = sum(columns.n_bytes for _, columns in kept)
-    for each, columns in kept[:-1]:
-        if total <= MOST_BYTES:
-            break
-        total -= columns.n_bytes
-        each.kept_columns = None
-        del _recent[each]
+
+    rooms: Ints
+    bounds: Ints
+
+    def bound(self, room: int) -> float:
+        """Return a lower bound of those that fit ``room`` bytes; infinite if there are none."""
+        at = int(np.searchsorted(self.rooms, room, side="right")) - 1
+        return float(self.bounds[at]) if at >= 0 and self.bounds[at] < _NONE else float("inf")
+
+
+_NONE: Final = 2**62
+"""A bound of no candidate."""
+
+
+def find_far(
+    bounds: Ints, space: Ints, holding: Column, times: float
+) -> tuple[Bools, FarCandidates]:
+    """Return which candidates take over ``times`` the bound of one that takes less of the buffer.
+
+    Compared are those with the same stationarities.
+    """
+    ends = max(space.min(), 1), space.max() + 1
+    rooms = ints(np.unique([space.min(), *np.geomspace(*ends, _ROOMS).astype(np.int64)]))
+    at = np.searchsorted(rooms, space, side="right") - 1
+    width = rooms.size + 1
+    code = holding.astype(np.int64) * width + at
+    least = np.full((int(holding.max()) + 1) * width, _NONE)
+    np.minimum.at(least, code + 1, bounds)  # in column n: of candidates smaller than room n
+    smaller = np.minimum.accumulate(least.reshape(-1, width), axis=1).ravel()
+    is_far: Bools = bounds > smaller[code] * times
+    left = np.full(rooms.size, _NONE)
+    np.minimum.at(left, at[is_far], bounds[is_far])
+    return is_far, FarCandidates(rooms, np.minimum.accumulate(left))
 
 
 _MOST_CODES = 2**62

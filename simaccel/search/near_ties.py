@@ -115,8 +115,7 @@ class _NearTieChoice:
         All of a small space, the least costly first; of a large one first that, then the middle of
         what is left on either side, as those that cost more mostly take less time.
         """
-        fits = candidates.fitting(room)
-        fits = fits[candidates.values(fits, candidates.columns.bounds[fits]) <= self.limit]
+        fits = candidates.fitting(room, self.limit)
         keys = candidates.costs(fits)
         order = np.lexsort(keys[::-1])
         fits, keys = fits[order], keys[:, order]

@@ -22,9 +22,10 @@ from simaccel.schedulers import flat, make_mapping
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.einsums import einsum_families, tilings
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search import columns
+from simaccel.search import candidate_set
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
-from simaccel.search.columns import Columns
+from simaccel.search.columns import find_far
+from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import Body, Judge, RunOutcome
@@ -341,22 +342,40 @@ def _small(room: str) -> Accelerator:
     return _toy(f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B")
 
 
-def test_sets_whose_columns_were_dropped_are_counted_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("capacity_bytes", [400, 3000, 2**20])
+def test_candidates_that_are_left_out_are_searched_before_a_search_ends(
+    monkeypatch: pytest.MonkeyPatch, capacity_bytes: int
 ) -> None:
-    """The choice is the same where only the set that is used now keeps its columns."""
-    layer, on = gemm(m=5, k=3, n=4), _toy()
-    expected = make_mapping(layer, on, "flex", Options())
-    made, count = [], CandidateSet._count
+    """The choice is the same where nearly all candidates are left out at first."""
+    layer, on = gemm(m=37, k=23, n=41), _toy(f"buffer.capacity_bytes={capacity_bytes}")
+    expected = make_mapping(layer, on, "flex", Options(patience=10_000))
+    included, include = [], CandidateSet.include_far
 
-    def counted(of: CandidateSet) -> Columns:
-        made.append(id(of))
-        return count(of)
+    def include_far(of: CandidateSet) -> None:
+        included.append(of)
+        include(of)
 
-    monkeypatch.setattr(CandidateSet, "_count", counted)
-    monkeypatch.setattr(columns, "MOST_BYTES", 0)
-    assert make_mapping(layer, on, "flex", Options()) == expected
-    assert len(made) > len(set(made))
+    monkeypatch.setattr(CandidateSet, "include_far", include_far)
+    monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=1.001, ordered=0))
+    assert make_mapping(layer, on, "flex", Options(patience=10_000)) == expected
+    assert included
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 10**9), st.integers(0, 2)), min_size=1),
+    st.integers(0, 10**9),
+)
+def test_what_is_left_out_is_far_from_something_smaller(
+    candidates: list[tuple[int, int, int]], room: int
+) -> None:
+    bounds, space, holding = map(np.array, zip(*candidates, strict=True))
+    is_far, far = find_far(bounds, space, holding, 2.0)
+    for at in np.flatnonzero(is_far):
+        like = (holding == holding[at]) & (space < space[at])
+        assert bounds[at] > 2 * bounds[like].min()
+    left = is_far & (space <= room)
+    assert not left.any() or far.bound(room) <= bounds[left].min()
+    assert far.bound(2**62) == (bounds[is_far].min() if is_far.any() else float("inf"))
 
 
 def test_nothing_fits() -> None:
