@@ -160,11 +160,30 @@ class GroupPlace:
         if key in self._known:
             return self._known[key][0]
         room = self.room(held)
-        is_cut = bool(core_spreads(self.group)) and not self.is_searched  # its buffers differ
-        if room < 0 or (held and is_cut):
+        if room < 0 or (held and self._is_cut):
             return NOWHERE
         value, moved = self._candidates(held).candidates.bound_and_bytes(room)
         return additive_value(value, self.search.goal) * (self.error or 1.0), moved
+
+    def optimistic_cost(
+        self, held: Sequence[ResidentTensor], most: Sequence[ResidentTensor]
+    ) -> Price:
+        """Return the expected cost with tensors held, or about the least that it may be.
+
+        Its candidates are not counted for that: those with ``most`` tensors held, which move
+        nothing more, bound them in the same room.
+        """
+        room = self.room(held)
+        if room < 0 or self._is_cut or self.is_counted(held):
+            return self.expected_cost(held)
+        value, moved = self._candidates(most).candidates.bound_and_bytes(room)
+        lacking = set(self._touched_tensors(most)) - set(self._touched_tensors(held))
+        moved += sum(resident.n_bytes for resident in lacking)
+        return additive_value(value, self.search.goal) * (self.error or 1.0), moved
+
+    def is_counted(self, held: Sequence[ResidentTensor]) -> bool:
+        """Return whether candidates with these tensors held are counted, or even searched."""
+        return self.is_known(held) or self._candidates(held).known.is_counted
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Return whether the group has been searched with these tensors held."""
@@ -212,6 +231,11 @@ class GroupPlace:
         """Whether the group's trees can be searched again, as for an operator and its epilogue."""
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
+
+    @cached_property
+    def _is_cut(self) -> bool:
+        """Whether the group's tree is cut over cores, whose buffers differ, and stays as it is."""
+        return bool(core_spreads(self.group)) and not self.is_searched
 
     @cached_property
     def _used(self) -> set[str]:

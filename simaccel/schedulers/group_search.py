@@ -92,6 +92,11 @@ class SharedSearch:
         """The candidate sets, for one core and for pieces on several."""
         return self.make_sets()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the candidates have been counted."""
+        return "sets" in vars(self)
+
 
 @dataclass
 class GroupSearch:

@@ -214,20 +214,36 @@ def _total_price(places: Sequence[GroupPlace], residents: Residents) -> Price:
 def _cheapest(
     places: Sequence[GroupPlace], tensors: Sequence[ResidentTensor], limit: float | None
 ) -> Residents:
+    """Return the tensors to hold while each group runs, with candidates of the choice counted."""
+    while True:
+        residents = _cheapest_path(places, tensors, limit)
+        pairs = zip(places, residents, strict=True)
+        rough = [(place, held) for place, held in pairs if not place.is_counted(held)]
+        for place, held in rough:
+            place.expected_cost(held)
+        if not rough:
+            return residents
+
+
+def _cheapest_path(
+    places: Sequence[GroupPlace], tensors: Sequence[ResidentTensor], limit: float | None
+) -> Residents:
     """Return the tensors to hold while each group runs, by dynamic programming.
 
-    A state is what is held between two groups; of its labels only the best is kept, or with a
-    limit those that move fewer bytes than all with a better objective.
+    Costs are optimistic where candidates are not counted. A state is what is held between two
+    groups; of its labels only the best is kept, or with a limit those that move fewer bytes than
+    all with a better objective.
     """
     states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [(0.0, 0.0, ())]}
     for at, place in enumerate(places):
         fresh = [resident for resident in tensors if resident.first == at]
+        most = [resident for resident in tensors if resident.first <= at <= resident.last]
         subsets = [[r for n, r in enumerate(fresh) if k >> n & 1] for k in range(1 << len(fresh))]
         further: dict[frozenset[ResidentTensor], list[Label]] = {}
         for held, labels in states.items():
             for new in subsets:
                 now = tuple(resident for resident in tensors if resident in held or resident in new)
-                value, moved = place.expected_cost(now)
+                value, moved = place.optimistic_cost(now, most)
                 after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0]:
                     further.setdefault(after, []).extend(
