@@ -158,7 +158,7 @@ class SearchEffort:
     """
     near_in_less: float = 1.1
     """The same in a smaller room than the best's, where candidates are compared with each other.
-    Whole mappings up to it may gain by other trees of groups, where these overlap by as much.
+    Where groups save more of the sum by overlapping, other trees of them are tried in the whole.
     """
     starts: int = 3
     """Candidates from which the search of neighbours starts."""
@@ -166,7 +166,8 @@ class SearchEffort:
     """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
     then each way to hold its operands is searched alone, from more candidates, with all patience.
     Where the least work of the grid leaves no more, and its bounds not even the gap, neighbours are
-    not searched.
+    not searched. Whole mappings that take no more than this above the fastest may gain by other
+    trees of groups.
     """
     loose_starts: int = 5
     """Candidates from which a round of such a search goes on: the two best that ran, then those of
