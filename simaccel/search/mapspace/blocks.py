@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,8 @@ _CROSSED, _KEPT_ANEW = 0.5, 0.1
 _OF_OTHER: Final = 0.5
 """Share of the ranks that a crossed child takes from its second parent."""
 _MIX: Final = 1_000_003
+_MOST_CODES: Final = 2**62
+"""Tilings of a mapspace up to which each is a number of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +160,20 @@ def _in_best_orders(
     task: BlockTask, genes: Genes, candidates: TilingBatch, niches: Ints
 ) -> Population:
     """Return tilings in their best orders; parents and the same ones are evaluated once."""
+    target, space = task.problem.target, task.problem.spaces[task.space]
     nothing = np.full(len(genes), np.inf)
     unknown = Population(genes.chains, genes.orders, genes.keeps, nothing, nothing, niches)
     known = Population.concatenate([unknown] if task.parents is None else [task.parents, unknown])
-    columns = np.column_stack([known.keeps, known.chains])
-    codes = columns.view(f"V{columns.itemsize * columns.shape[1]}").ravel().tolist()
-    first: dict[bytes, int] = {}
-    source = np.array([first.setdefault(code, at) for at, code in enumerate(codes)])
+    columns, counts = np.column_stack([known.keeps, known.chains]), space.chain_counts()
+    if math.prod(counts) * len(space.limits.keeps) < _MOST_CODES:
+        codes = np.ravel_multi_index(tuple(columns.T), (len(space.limits.keeps), *counts))
+    else:
+        _, codes = np.unique(columns, axis=0, return_inverse=True)
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    source = first[which.ravel()]
     start = len(known) - len(genes)
     new = np.flatnonzero(source == np.arange(len(known)))
     new = new[new >= start]
-    target, space = task.problem.target, task.problem.spaces[task.space]
     best = best_orders(target, space, candidates.take(new - start), task.objective)
     known.values[new], known.ties[new], known.orders[new] = best.values, best.ties, best.orders
     return known.take(source[start:])

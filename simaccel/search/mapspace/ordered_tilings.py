@@ -25,7 +25,7 @@ from simaccel.search.mapspace.mapspace_tables import BestOrders
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates
 
-_NUMBERS: Final = 1 << 16
+_NUMBERS: Final = 1 << 15
 """Combinations of orders, or columns, evaluated at once; few enough for the caches."""
 _PADDING: Final = 1 << 13
 """Unused columns of tilings evaluated together, at most: another evaluation takes as long."""
