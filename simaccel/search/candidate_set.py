@@ -27,10 +27,18 @@ from simaccel.analytic.family import (
     take,
     tree_of,
 )
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware import Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
-from simaccel.search.columns import Columns, FarCandidates, find_far, narrow, repeats
+from simaccel.search.columns import (
+    Columns,
+    FarCandidates,
+    find_far,
+    flatten,
+    narrow,
+    number_holdings,
+    repeats,
+)
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, Judge, RunOutcome, ScoredTree, main_cost
 from simaccel.search.neighbours import Limit, limits_of
@@ -110,7 +118,7 @@ class CandidateSet:
             may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
             allowed = np.broadcast_to(may, shape).ravel()
             places = np.flatnonzero(~is_repeat & allowed)
-            takes = np.broadcast_to(space, shape).ravel()[places]
+            (takes,) = flatten((space,), shape, places)
             smallest += [int(takes.min())] if takes.size else []
             fits = takes <= capacity(self.accelerator)
             self.too_large += int(np.count_nonzero(~fits))
@@ -118,18 +126,12 @@ class CandidateSet:
             self._fitting += places.size
             holding = number_holdings(family, number)
             if not every and self._leaves_out(places.size):
-                rows = [
-                    np.broadcast_to(column, shape).ravel()[places]
-                    for column in (bound, space, holding)
-                ]
-                is_far, far = find_far(rows[0], rows[1], rows[2], EFFORT.far)
+                bounds, spaces, held = flatten((bound, space, holding), shape, places)
+                is_far, far = find_far(bounds, spaces, held, EFFORT.far)
                 places = places[~is_far]
                 self._far.append(far)
-            rows = [
-                np.broadcast_to(column, shape).ravel()[places]
-                for column in (bound, totals.likely, totals.dram_bytes, space, energy, holding)
-            ]
-            columns.append([*rows, places + self.size])
+            rows = (bound, totals.likely, totals.dram_bytes, space, energy, holding)
+            columns.append([*flatten(rows, shape, places), places + self.size])
             self.size += is_repeat.size
             self.same += int(np.count_nonzero(is_repeat & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
@@ -383,28 +385,6 @@ class CandidateSet:
                 "allowed: larger ones, or none"
             )
         return self._smallest
-
-
-def number_holdings(family: Family, number: int) -> npt.NDArray[Any]:
-    """Return an index of what the array holds in each operator, unique over all families."""
-    combined = ints(number)
-    for kind in family.held.values():
-        combined = ints(combined * len(STATIONARITIES) + kind)
-    numbers = np.asarray(combined)
-    return numbers.astype(np.min_scalar_type(numbers.max()))
-
-
-def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
-    """Return the candidates of several sets of one group as one set."""
-    first, *others = sets
-    if not others:
-        return first
-    return replace(
-        first,
-        families=[family for one in sets for family in one.families],
-        limits=[limits for one in sets for limits in one.limits],
-        totals=[totals for one in sets for totals in one.totals],
-    )
 
 
 _SMALL = {

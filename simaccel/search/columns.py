@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints
+from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.tree import Keep, nodes
 
 _ROOMS: Final = 64
@@ -39,6 +40,20 @@ def narrow(column: Column) -> Column:
     """Return a column as int32 if it is int64 and all its values are below 2^31."""
     is_small = column.dtype == np.int64 and (not column.size or column.max() < 2**31)
     return column.astype(np.int32) if is_small else column
+
+
+def flatten(figures: Sequence[Column], shape: tuple[int, ...], places: Ints) -> list[Column]:
+    """Return figures of some candidates, given by their places among all of a ``shape``."""
+    return [np.broadcast_to(each, shape).ravel()[places] for each in figures]
+
+
+def number_holdings(family: Family, number: int) -> Column:
+    """Return an index of what the array holds in each operator, unique over all families."""
+    combined = ints(number)
+    for kind in family.held.values():
+        combined = ints(combined * len(STATIONARITIES) + kind)
+    numbers = np.asarray(combined)
+    return numbers.astype(np.min_scalar_type(numbers.max()))
 
 
 class FarCandidates(NamedTuple):

@@ -20,7 +20,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.cores import CORES, CoreCut, piece_faults
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
-from simaccel.search.candidate_set import CandidateSet, join_sets
+from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.workload import Workload
@@ -62,7 +62,7 @@ def grids_on_cores(
         for of_piece in families(cut.space)
         for family in cut.families_around(of_piece)
     ]
-    return [goal.extend_grid(join_sets(grids), more)]
+    return [goal.extend_grid(_join_sets(grids), more)]
 
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
@@ -93,6 +93,19 @@ def competitive_cuts(
         return list(cuts)
     taken = min((_quick(candidates, goal) for candidates in sets), default=float("inf"))
     return [one for one in cuts if one.floor < taken * (1 + goal.tolerance)]
+
+
+def _join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
+    """Return the candidates of several sets of one group as one set."""
+    first, *others = sets
+    if not others:
+        return first
+    return replace(
+        first,
+        families=[family for one in sets for family in one.families],
+        limits=[limits for one in sets for limits in one.limits],
+        totals=[totals for one in sets for totals in one.totals],
+    )
 
 
 def _quick(candidates: CandidateSet, goal: Goal) -> float:
