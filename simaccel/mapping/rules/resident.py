@@ -71,7 +71,7 @@ def _keep_faults(
         yield "a tensor that a group inside makes; one group can keep its inputs"
     elif not any(_uses(walk, keep, scope) for walk in walks):
         yield f"parts of {keep.tensor} that a group inside uses from here"
-    yield from chain.from_iterable(_needed_faults(workload, scope, one) for one in life)
+    yield from chain.from_iterable(_needed_faults(workload, scope, tile_life) for tile_life in life)
     yield from _box_faults(workload, keep)
     yield from _overwritten_faults(scope, keep, walks)
     yield from _own_tile_faults(scope, keep, walks)
