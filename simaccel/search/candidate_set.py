@@ -32,7 +32,7 @@ from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.search.columns import (
     Columns,
-    FarCandidates,
+    RoomBound,
     find_far,
     flatten,
     narrow,
@@ -96,7 +96,7 @@ class CandidateSet:
     def _count(self, *, every: bool = False) -> Columns:
         """Return the figures of the candidates, or of ``every`` one, the far ones included."""
         columns: list[list[npt.NDArray[Any]]] = []
-        self._far: list[FarCandidates] = []
+        self._far: list[RoomBound] = []
         self._fitting = 0
         self.size = self.same = self.excluded = self.too_large = 0
         smallest: list[int] = []
@@ -147,7 +147,7 @@ class CandidateSet:
         is_plain = self.objective == "cycles" and not self.is_priced
         return is_plain and count > EFFORT.ordered and not (self.is_shared or self.is_complete())
 
-    def left_out(self, room: int) -> float:
+    def far_bound(self, room: int) -> float:
         """Return a lower bound of the candidates that fit ``room`` bytes and are left out."""
         return min((far.bound(room) for far in self._far), default=float("inf"))
 
@@ -209,7 +209,7 @@ class CandidateSet:
         """
         if value is None:
             return np.flatnonzero(self.columns.space <= room)
-        if value >= self.left_out(room):
+        if value >= self.far_bound(room):
             self.include_far()
         fits = self.fitting(room)
         return fits[self.values(fits, self.columns.bounds[fits]) <= value]

@@ -56,7 +56,7 @@ def number_holdings(family: Family, number: int) -> Column:
     return numbers.astype(np.min_scalar_type(numbers.max()))
 
 
-class FarCandidates(NamedTuple):
+class RoomBound(NamedTuple):
     """Candidates with bounds far above those of smaller ones, by the rooms that they fit.
 
     ``rooms``: buffer bytes, ascending. ``bounds``: the lowest bound of those that may fit a room.
@@ -75,9 +75,7 @@ _NONE: Final = 2**62
 """A bound of no candidate."""
 
 
-def find_far(
-    bounds: Ints, space: Ints, holding: Column, times: float
-) -> tuple[Bools, FarCandidates]:
+def find_far(bounds: Ints, space: Ints, holding: Column, times: float) -> tuple[Bools, RoomBound]:
     """Return which candidates take over ``times`` the bound of one that takes less of the buffer.
 
     Compared are those with the same stationarities.
@@ -93,7 +91,7 @@ def find_far(
     is_far: Bools = bounds > smaller[code] * times
     left = np.full(rooms.size, _NONE)
     np.minimum.at(left, at[is_far], bounds[is_far])
-    return is_far, FarCandidates(rooms, np.minimum.accumulate(left))
+    return is_far, RoomBound(rooms, np.minimum.accumulate(left))
 
 
 _MOST_CODES = 2**62

@@ -73,7 +73,7 @@ class CandidateWalk:
 
     def go(self, room: int, stopping: StoppingRule, below: float = float("inf")) -> None:
         """Run candidates until none left can be much better than the best, or ``below``."""
-        candidates, left_out = self.candidates, self.candidates.left_out(room)
+        candidates, far_bound = self.candidates, self.candidates.far_bound(room)
         fits = candidates.fitting(room)
         if self.holding is not None:
             fits = fits[candidates.columns.holding[fits] == self.holding]
@@ -94,7 +94,7 @@ class CandidateWalk:
         fits, bounds = fits[order], bounds[order]
         self.first = fits[: EFFORT.by_bound]
         each = self._run_count(fits)
-        lowest = np.minimum(np.minimum.accumulate(bounds[::-1])[::-1], left_out)
+        lowest = np.minimum(np.minimum.accumulate(bounds[::-1])[::-1], far_bound)
         at, idle = 0, 0
         while at < fits.size and not self._is_over(lowest[at], stopping, idle):
             step = 1 if at < EFFORT.at_once else EFFORT.at_once
@@ -103,7 +103,7 @@ class CandidateWalk:
             counted = int((~np.isin(turn, self.of_each)).sum())
             idle = 0 if gained or at < each else idle + counted
             at += step
-        if at >= fits.size and left_out < self.best:
+        if at >= fits.size and far_bound < self.best:
             candidates.include_far()
             self.cycles.clear()
             self.curve.clear()
