@@ -50,50 +50,44 @@ class SeveralRuns:
         quiet: bool,
     ) -> None:
         """Run and show a generation or a pipeline; with ``dry_run``, only estimate the cost."""
-        options = experiment.workload
-        read_model = options.read if self.tokens is None else options.require_transformer
+        model = experiment.workload
         accelerator, (dataflow,), read = gather(
-            experiment.accelerator, lambda: experiment.names(several=False), read_model
+            experiment.accelerator,
+            lambda: experiment.names(several=False),
+            model.read if self.tokens is None else model.require_transformer,
         )
-        phases = {"": read} if self.tokens is None else self._phases(experiment)
-        first = next(iter(phases.values()))
+        first, decodes = (read, {}) if self.tokens is None else self._phases(experiment)
         dataflow = experiment.choose_dataflow(dataflow, first, accelerator)
+        from simaccel.report import generation as report
         from simaccel.report.titles import experiment_title
+        from simaccel.study.points import base_point
 
         varied = () if self.tokens is None else ("phase",)
         title = experiment_title(first, accelerator, dataflow, varied=varied)
         title += "" if self.tokens is None else f", {self.tokens} tokens"
         how: dict[str, Any] = {"options": experiment.options, "fast_forward": fast_forward}
         how |= self.counts
-        from simaccel.study.points import base_point
-
         point = replace(base_point(first, accelerator), dataflow=dataflow, **how)
         if dry_run:
-            _forecast(title, phases, point, self.tokens or 1, as_json=as_json)
+            _forecast(title, point, decodes, self.tokens, as_json=as_json)
             return
+        run: Any
         with ProgressBar("simulating", quiet=quiet) as bar:
             if self.tokens is None:
-                from simaccel.report.generation import pipeline_json, pipeline_lines, pipeline_table
                 from simaccel.study.pipeline import run_pipeline
 
                 run = run_pipeline(point, lambda _, done: bar.show(done, "stages"))
-                document, table = partial(pipeline_json, run), partial(pipeline_table, run)
-                lines = pipeline_lines(run)
+                makers: Any = report.pipeline_json, report.pipeline_table, report.pipeline_lines
             else:
-                from simaccel.report import generation
-                from simaccel.study.generation import generate as make_tokens
+                from simaccel.study.generation import run_phases
 
-                how |= {**self._sizes, "progress": bar.show}
-                tokens = options.generation(
-                    lambda model, of: make_tokens(model, accelerator, dataflow, **how, **of)
-                )
-                document = partial(generation.generation_json, tokens)
-                table = partial(generation.phases_table, tokens)
-                lines = generation.generation_lines(tokens)
+                run = run_phases(point, decodes, self.tokens, bar.show)
+                makers = report.generation_json, report.phases_table, report.generation_lines
+        document, table, lines = makers
         if as_json:
-            show_json(document())
+            show_json(document(run))
         else:
-            show(*(() if quiet else (title, table())), *lines)
+            show(*(() if quiet else (title, table(run))), *lines(run))
 
     @property
     def counts(self) -> dict[str, int | None]:
@@ -101,22 +95,23 @@ class SeveralRuns:
         stages = None if self.stages is None else int(self.stages)
         return {"stages": stages, "micro_batches": self.micro_batches}
 
-    @property
-    def _sizes(self) -> dict[str, Any]:
-        sizes = {"tokens": self.tokens, "lengths": self.lengths}
-        return {name: n for name, n in sizes.items() if n is not None}
-
-    def _phases(self, experiment: ExperimentOptions) -> dict[str, Workload]:
+    def _phases(self, experiment: ExperimentOptions) -> tuple[Workload, dict[int, Workload]]:
         from simaccel.study.generation import planned_phases
 
-        prefill, decodes = experiment.workload.generation(
-            lambda model, figures: planned_phases(model, **self._sizes, **figures)
+        given = {"tokens": self.tokens, "lengths": self.lengths}
+        sizes: dict[str, Any] = {name: n for name, n in given.items() if n is not None}
+        return experiment.workload.generation(
+            lambda model, figures: planned_phases(model, **sizes, **figures)
         )
-        return {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
 
 
 def _forecast(
-    title: str, phases: Mapping[str, Workload], point: Point, tokens: int, *, as_json: bool
+    title: str,
+    point: Point,
+    decodes: Mapping[int, Workload],
+    tokens: int | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Estimate the searches of each phase, of a pipeline those of each stage."""
     from simaccel.cli.forecast import show_forecast
@@ -125,8 +120,10 @@ def _forecast(
     from simaccel.study.generation import settle_phases
     from simaccel.study.points import WeightedWorkload
 
-    point, plan = settle_phases(point, [*phases.values()][1:], tokens)
-    lines = [] if plan is None else [(sent_line if "" in phases else cut_line)(plan)]
+    phases = {"prefill" if tokens else "": point.workload}
+    phases |= {f"decode after {kv_len}": step for kv_len, step in decodes.items()}
+    point, plan = settle_phases(point, [*decodes.values()], tokens or 1)
+    lines = [] if plan is None else [(cut_line if tokens else sent_line)(plan)]
     searches = [
         (", ".join(filter(None, (name, part))), forecast)
         for name, phase in phases.items()

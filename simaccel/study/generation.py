@@ -155,10 +155,25 @@ def generate(  # noqa: PLR0913 - options of a generation
         SimaccelError: as of `simulate`.
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **sizes)
-    dataflow = dataflow or default_dataflow(accelerator, prefill)
-    base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
-    base = replace(base, options=options or Options(), micro_batches=micro_batches)
-    base, plan = settle_phases(base, [*decodes.values()], tokens)
+    point = replace(
+        base_point(prefill, accelerator),
+        dataflow=dataflow or default_dataflow(accelerator, prefill),
+        stages=stages,
+        micro_batches=micro_batches,
+        options=options or Options(),
+        fast_forward=fast_forward,
+    )
+    return run_phases(point, decodes, tokens, progress)
+
+
+def run_phases(
+    point: Point, decodes: Mapping[int, Workload], tokens: int, progress: Progress | None = None
+) -> Generation:
+    """Run the prefill of a point and decode steps, and sum up a generation of ``tokens`` tokens.
+
+    ``decodes``: by the tokens in the cache before (`planned_phases`). Raises what `simulate` does.
+    """
+    base, plan = settle_phases(point, [*decodes.values()], tokens)
 
     def run(at: int, workload: Workload) -> Record:
         what = f"decode after {[*decodes][at - 1]}" if at else "prefill"
@@ -168,21 +183,24 @@ def generate(  # noqa: PLR0913 - options of a generation
                 progress((at + done) / (1 + len(decodes)), what)
 
         tell(0, 0.0)
-        if stages is not None:
-            point = replace(base, loads=(WeightedWorkload(workload),), fast_forward=fast_forward)
-            return _pipeline_figures(run_pipeline(point, tell))
-        how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
-        return _run_figures(simulate(workload, accelerator, dataflow, options=base.options, **how))
+        if base.stages is not None:
+            part = replace(base, loads=(WeightedWorkload(workload),))
+            return _pipeline_figures(run_pipeline(part, tell))
+        how: dict[str, Any] = {"progress": tell, "fast_forward": base.fast_forward}
+        return _run_figures(
+            simulate(workload, base.accelerator, base.dataflow, options=base.options, **how)
+        )
 
+    prefill = base.workload
     first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
     steps = dict(zip(decodes, others, strict=True))
     return Generation(
         tokens=tokens,
         batch=prefill.parameters["batch"],
-        prompt=prompt,
+        prompt=prefill.parameters["prompt"],
         workload=prefill,
-        accelerator=accelerator,
-        dataflow=dataflow,
+        accelerator=base.accelerator,
+        dataflow=base.name,
         prefill=first,
         steps=steps,
         decode=_sum_steps(steps, tokens - 1, first),
