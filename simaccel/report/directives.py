@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
 from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
-from simaccel.study.directed import BestDesign, DirectedDesigns
+from simaccel.study.directed import DirectedDesigns
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design
@@ -228,13 +228,14 @@ def _limits(found: DirectedDesigns) -> dict[str, float | None]:
     return {name: most if isfinite(most) else None for name, most in given.items()}
 
 
-def _on_machine(best: BestDesign, text: Callable[[Design, int], str]) -> str:
+def _on_machine(best: Row, text: Callable[[Design, int], str]) -> str:
     """Return the machine's figure of a design as text; a dash if it does not run."""
-    return "-" if best.machine_cycles is None else text(best.design, best.machine_cycles)
+    cycles = best["machine_cycles"]
+    return "-" if cycles is None else text(best["design"], cycles)
 
 
 _DESIGN_COLUMNS: Final = (
-    Column("best by", "", lambda best: best.objective if best.rank == 1 else "", "text"),
+    Column("best by", "", lambda best: best["objective"] if best["rank"] == 1 else "", "text"),
     Column("PEs", "design.pes", "count"),
     Column("NoC el/cycle", "design.bandwidth", "count"),
     Column("L1", "design.l1_bytes", "B"),
@@ -252,13 +253,13 @@ _DESIGN_COLUMNS: Final = (
 
 def designs_table(found: DirectedDesigns) -> Table:
     """Tabulate the best few designs by each objective, with the machine's cycles."""
-    return tabulate(found.best, _DESIGN_COLUMNS, bold=lambda best: best.rank == 1)
+    return tabulate(found.best, _DESIGN_COLUMNS, bold=lambda best: best["rank"] == 1)
 
 
 def designs_lines(found: DirectedDesigns) -> list[str]:
     """Return lines with the number of designs and the meaning of the figures."""
     valid = int(found.designs.is_valid.sum())
-    problems = dict.fromkeys(one.problem for one in found.best if one.problem)
+    problems = dict.fromkeys(best["problem"] for best in found.best if best["problem"])
     count = count_text(found.designs.count, "design")
     return [
         f"{count}: {valid:,} within the limits, L1 and L2 large enough",
@@ -295,9 +296,9 @@ def designs_json(explored: DirectedDesigns) -> dict[str, Any]:
         "designs": explored.designs.count,
         "valid": int(explored.designs.is_valid.sum()),
         "best": [
-            pick(best, "objective", "rank")
-            | {column: getattr(best.design, name) for name, column in _OF_DESIGNS.items()}
-            | {"machine_cycles": best.machine_cycles, "problem": best.problem or None}
+            {name: best[name] for name in ("objective", "rank")}
+            | pick(best["design"], **{column: name for name, column in _OF_DESIGNS.items()})
+            | {name: best[name] for name in ("machine_cycles", "problem")}
             for best in explored.best
         ],
     }

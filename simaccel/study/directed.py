@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from simaccel.errors import Fault, InputError, SimaccelError
@@ -16,7 +17,6 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis.design import (
-    Design,
     DesignLimits,
     Designs,
     DirectiveSpace,
@@ -28,6 +28,7 @@ from simaccel.papers.maestro.analysis.prices import DesignPrices
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.study.experiment import simulate
+from simaccel.study.points import Record
 from simaccel.workload import Workload
 
 SHOWN: Final = 3
@@ -84,28 +85,18 @@ class DirectedSpace:
 
 
 @dataclass(frozen=True)
-class BestDesign:
-    """One of the best designs by an objective, with ``rank`` 1 for the best.
-
-    ``machine_cycles`` is None if it doesn't run, for the reason ``problem``.
-    """
-
-    objective: Objective
-    rank: int
-    design: Design
-    machine_cycles: int | None = None
-    problem: str = ""
-
-
-@dataclass(frozen=True)
 class DirectedDesigns:
-    """A space that was swept in ``seconds``, and its best designs."""
+    """A space that was swept in ``seconds``, and its best designs by objective.
+
+    Each of ``best`` has an ``objective``, the ``rank`` by it (1: the best), the ``design``, and its
+    ``machine_cycles``, which are None if it doesn't run, for the reason ``problem``.
+    """
 
     space: DirectedSpace
     prices: DesignPrices
     limits: DesignLimits
     designs: Designs
-    best: tuple[BestDesign, ...]
+    best: tuple[Record, ...]
     seconds: float
 
 
@@ -126,30 +117,32 @@ def sweep_directed(
     designs = sweep(described.layer, described.dataflow, space.space(), prices, limits)
     few = {objective: designs.best_few(objective, SHOWN) for objective in objectives}
     seconds = time.perf_counter() - started
-    known: dict[tuple[int, int], tuple[int | None, str]] = {}
-    best = []
-    for objective, ranked in few.items():
-        for rank, design in enumerate(ranked, 1):
-            key = design.pes, design.bandwidth
-            if key not in known:
-                try:
-                    known[key] = on_the_machine(space, design), ""
-                except SimaccelError as error:
-                    known[key] = None, str(error).partition("\n")[0]
-            best.append(BestDesign(objective, rank, design, *known[key]))
-    return DirectedDesigns(space, prices, limits, designs, tuple(best), seconds)
+
+    @cache
+    def run(pes: int, bandwidth: int) -> Record:
+        try:
+            return {"machine_cycles": on_the_machine(space, pes, bandwidth), "problem": None}
+        except SimaccelError as error:
+            return {"machine_cycles": None, "problem": str(error).partition("\n")[0]}
+
+    best = tuple(
+        {"objective": objective, "rank": rank, "design": design} | run(design.pes, design.bandwidth)
+        for objective, ranked in few.items()
+        for rank, design in enumerate(ranked, 1)
+    )
+    return DirectedDesigns(space, prices, limits, designs, best, seconds)
 
 
-def on_the_machine(space: DirectedSpace, design: Design) -> int:
-    """Return the machine's cycles of a design.
+def on_the_machine(space: DirectedSpace, pes: int, bandwidth: int) -> int:
+    """Return the machine's cycles of a design with these PEs and elements per cycle.
 
     Raises:
         SimaccelError: no tree says the dataflow, or the accelerator hasn't such an array or NoC.
     """
-    link = design.bandwidth * space.element_bytes
+    link = bandwidth * space.element_bytes
     values = {
         "array.rows": 1,
-        "array.cols": design.pes,
+        "array.cols": pes,
         "noc.distribution.link_bytes_per_cycle": link,
         "noc.collection.link_bytes_per_cycle": link,
     }

@@ -254,20 +254,15 @@ class DesignBuilder:
 
 def with_mapping(point: Point) -> Point:
     """Return a point with its settings of the scheduler and of stages applied."""
-    values = point.fields("mapping")
+    words = {"true": True, "false": False}
     changed: dict[str, Any] = {
-        name: values[name] in (True, "true")
-        for name in ("pipeline", "sequence_parallel", "shard_weights")
-        if name in values
+        name: words.get(str(value), value)
+        for name, value in point.fields("mapping").items()
+        if name != "dataflow"
     }
-    changed |= {name: int(values[name]) for name in (*DEGREES, "patience") if name in values}
-    if "stationarity" in values:
-        changed["stationarity"] = values["stationarity"]
-    if "patience" in values:
+    counts = {name: changed.pop(field) for name, field in _COUNTS.items() if field in changed}
+    if "patience" in changed:
         changed["effort"] = replace(point.options.effort, patience=changed["patience"])
-    counts: dict[str, Any] = {
-        name: int(values[field]) for name, field in _COUNTS.items() if field in values
-    }
     return replace(point, options=replace(point.options, **changed), **counts)
 
 

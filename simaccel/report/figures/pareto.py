@@ -147,8 +147,8 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     if is_logarithmic(n_bytes.min(), n_bytes.max()):
         panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
-    for number, best in enumerate([best for best in directed_designs.best if best.rank == 1]):
-        design = best.design
+    for number, best in enumerate(best for best in directed_designs.best if best["rank"] == 1):
+        design = best["design"]
         for axes, x in zip(panels, (design.area_um2 / 1e6, design.buffer_bytes), strict=True):
             axes.plot(
                 x,
@@ -157,7 +157,7 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
                 markersize=9 - 2 * number,
                 markerfacecolor="none",
                 markeredgecolor=(SERIES_COLOURS[5], LIMIT_COLOUR, SERIES_COLOURS[3])[number],
-                label=f"best by {best.objective}",
+                label=f"best by {best['objective']}",
             )
     panels[0].set_ylabel("MACs per cycle")
     if shown is not None:
