@@ -15,11 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import core_of_name, on_core
 from simaccel.hardware.memory import is_dram_channel
+from simaccel.run.limits import operators_of
 from simaccel.trace import Stall, TraceReader
 from simaccel.units import COMPUTE_UNITS
+from simaccel.workload import Workload
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 TOTAL = "total"
@@ -164,6 +168,15 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
         if len(operators) == 1:
             operators = (replace(operators[0], moved=total.moved),)
     return Diagnosis(start, end, total, operators)
+
+
+def ideal_cycles(part: OperatorDiagnosis, workload: Workload, accelerator: Accelerator) -> float:
+    """Return the cycles of a part's MACs if all PEs were busy; 0 where MACs are unknown."""
+    if not part.macs:
+        return 0.0
+    is_run = part.name == TOTAL
+    names = [*workload.by_name] if is_run else operators_of(workload, part.name)
+    return float(part.macs * mac_share(workload, accelerator, names)) / accelerator.pes
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import chain
 from typing import Final
 
-from simaccel.analytic.native import mac_share
-from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis, diagnose
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis, diagnose, ideal_cycles
 from simaccel.diagnosis.what_if import FreedRun, Progress, WhatIfResult, remembered_what_if
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
@@ -96,7 +94,8 @@ class VerdictFigures:
 
     ``accelerator``: None: bandwidths are not judged. ``gains``: speedup of the part for each set of
     freed resources. ``operators``: the operators of a whole run. ``loading_cycles``: those in which
-    the array only shifts operands in or sums out. ``mac_share``: cycles per MAC of a PE.
+    the array only shifts operands in or sums out. ``ideal_cycles``: of the MACs, if all PEs were
+    busy; 0: unknown.
     """
 
     part: OperatorDiagnosis
@@ -104,7 +103,7 @@ class VerdictFigures:
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     operators: tuple[OperatorDiagnosis, ...] = ()
     loading_cycles: int = 0
-    mac_share: Fraction = Fraction(1)
+    ideal_cycles: float = 0.0
 
     @property
     def engine(self) -> str:
@@ -173,7 +172,8 @@ class StallAnalysis:
     """The diagnosis of a run, and its runs with freed resources, if these were made.
 
     ``lacks``: why they couldn't be made. ``loading``: cycles by operator in which the array only
-    loads; ``kinds``: of the operators. ``cycles``: of the whole run, by simaccel ``version``.
+    loads; ``kinds``: of the operators; ``ideal``: cycles of their MACs on all PEs. ``cycles``: of
+    the whole run, by simaccel ``version``.
     """
 
     diagnosis: Diagnosis
@@ -183,7 +183,7 @@ class StallAnalysis:
     lacks: str = ""
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
-    mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
+    ideal: Mapping[str, float] = field(default_factory=dict)
     cycles: int = 0
     version: str = ""
 
@@ -196,8 +196,8 @@ class StallAnalysis:
                 gains[freed.resources] = gain
         operators = self.diagnosis.operators if part.name == TOTAL else ()
         loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
-        share = self.mac_shares.get(part.name, Fraction(1))
-        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
+        ideal = self.ideal.get(part.name, 0.0)
+        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), ideal)
 
 
 def analyse_stalls(
@@ -227,14 +227,12 @@ def analyse_stalls(
     freed = remembered_what_if(accelerator, program, progress, trace) if what_if else None
     proposal = propose(workload, accelerator, diagnosis) if freed and proposes else None
     loading = loading_cycles(program, accelerator)
-    names = [part.name for part in diagnosis.operators]
-    kinds = {name: kind_of(workload, name) for name in names}
-    parts = {name: operators_of(workload, name) for name in names}
-    parts[TOTAL] = [operator.name for operator in workload.operators]
-    shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
+    kinds = {part.name: kind_of(workload, part.name) for part in diagnosis.operators}
+    parts = (*diagnosis.operators, diagnosis.total)
+    ideal = {part.name: ideal_cycles(part, workload, accelerator) for part in parts}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    facts = loading, kinds, shares, trace.cycles, trace.header.version
+    facts = loading, kinds, ideal, trace.cycles, trace.header.version
     return StallAnalysis(diagnosis, accelerator, freed, proposal, "", *facts)
 
 

@@ -71,8 +71,8 @@ def _bound(scene: VerdictFigures) -> str:
     busy = part.share(engine, "busy")
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
-    if engine == part.unit_name(ARRAY) and scene.accelerator is not None and part.macs is not None:
-        pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
+    if engine == part.unit_name(ARRAY) and scene.ideal_cycles:
+        pes = scene.ideal_cycles / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
             return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"

@@ -38,7 +38,7 @@ def _scene(
     rest = {"idle": 1000 - sum(array.values())} if sum(array.values()) < 1000 else {}
     engines: dict[str, Any] = {"array": array | rest, "sfu": sfu or {"idle": 1000}}
     part = OperatorDiagnosis(name, 1000, engines, waits, macs, moved or {})
-    return VerdictFigures(part, MACHINE, gains or {})
+    return VerdictFigures(part, MACHINE, gains or {}, ideal_cycles=(macs or 0) / MACHINE.pes)
 
 
 def _wait(cause: str, tile: str, kind: str, holder: str, engine: str = "array") -> Stall:
@@ -252,8 +252,8 @@ def test_a_noc_that_is_not_full_pays_no_gemm_on_a_spatial_array(spatial: Acceler
 
 
 def test_pes_of_a_spatial_array_are_left_unused_by_passes(spatial: Accelerator) -> None:
-    scene = _scene(busy=1000, macs=300 * spatial.array.pes)
-    assert " ".join(sentences(replace(scene, accelerator=spatial))) == (
+    scene = replace(_scene(busy=1000), accelerator=spatial, ideal_cycles=300)
+    assert " ".join(sentences(scene)) == (
         "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of the "
         "cycles: passes that leave PEs, vector units or lanes unused."
     )

@@ -11,15 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from simaccel.analytic import native
-from simaccel.diagnosis.stalls import OperatorDiagnosis, diagnose
+from simaccel.diagnosis.stalls import OperatorDiagnosis, diagnose, ideal_cycles
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
 from simaccel.report.figures.comparison import FILLED
 from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
 from simaccel.report.figures.window import Panel, ShownWindow, part_text
 from simaccel.report.units import cycles_text, short_names, short_share_text
-from simaccel.run.limits import operators_of
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
 
@@ -45,10 +43,14 @@ _BEHIND: Final = 101.5
 
 @dataclass(frozen=True)
 class StallStack:
-    """Cycles of an engine during one operator, by cause."""
+    """Cycles of an engine during one operator, by cause.
+
+    ``ideal_cycles``: of its MACs if all PEs were busy; 0: unknown, or not those of the array.
+    """
 
     name: str
     cycles: Mapping[str, int]
+    ideal_cycles: float = 0.0
 
     @property
     def total(self) -> int:
@@ -68,8 +70,17 @@ def stall_stacks(
     """
     if engine not in trace.engines:
         raise InputError([Fault(str(trace.path), "engine", engine, suggest(engine, trace.engines))])
-    every = ((part, _engine_causes(part, engine)) for part in diagnose(trace, start, end).operators)
-    stacks = [StallStack(part.name or NO_OPERATOR, causes) for part, causes in every if causes]
+    parts = diagnose(trace, start, end).operators
+    ideal: dict[str, float] = {}
+    if engine == ARRAY and any(part.macs for part in parts):
+        of, on = trace.workload(), trace.accelerator()
+        ideal = {part.name: ideal_cycles(part, of, on) for part in parts}
+    every = [(part, _engine_causes(part, engine)) for part in parts]
+    stacks = [
+        StallStack(part.name or NO_OPERATOR, causes, ideal.get(part.name, 0.0))
+        for part, causes in every
+        if causes
+    ]
     return stacks if len(stacks) == 1 else [*_reduce_stacks(stacks), _join_stacks(TOTAL, stacks)]
 
 
@@ -97,39 +108,21 @@ def _reduce_stacks(stacks: Sequence[StallStack]) -> list[StallStack]:
 
 def _join_stacks(name: str, stacks: Sequence[StallStack]) -> StallStack:
     causes = in_order({cause for stack in stacks for cause in stack.cycles})
-    return StallStack(name, {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes})
+    cycles = {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes}
+    return StallStack(name, cycles, sum(stack.ideal_cycles for stack in stacks))
 
 
 def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Return a panel with a bar for each operator, and one for all of them."""
     start, end = shown.whole
     stacks = stall_stacks(trace, shown.engine, start=start, end=end)
-    is_whole = (start, end) == (0, trace.cycles)
-    ideal = ideal_cycles(trace, stacks) if shown.engine == ARRAY and is_whole else {}
     line = [Line2D([], [], color=LIMIT_COLOUR, linewidth=_FILLED_POINTS, label=FILLED)]
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        [*cause_keys(_causes_to_explain(stacks)), *(line if ideal else [])],
-        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine, ideal),
+        [*cause_keys(_causes_to_explain(stacks)), *(line if stacks[-1].ideal_cycles else [])],
+        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
     )
-
-
-def ideal_cycles(trace: TraceReader, stacks: Sequence[StallStack]) -> dict[str, float]:
-    """Return the cycles of each stack's MACs if all PEs were busy, by its name."""
-    of, on = trace.workload(), trace.accelerator()
-    every = [operator.name for operator in of.operators]
-    known = {
-        stack.name: operators_of(of, stack.name)
-        for stack in stacks
-        if set(operators_of(of, stack.name)) <= set(every)
-    }
-    by_name = {name: float(native.ideal_cycles(of, on, names)) for name, names in known.items()}
-    of_these = sum(by_name.values())
-    total = float(native.ideal_cycles(of, on))
-    return {stack.name: by_name.get(stack.name, total - of_these) for stack in stacks} | {
-        TOTAL: total
-    }
 
 
 def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
@@ -144,12 +137,10 @@ def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
     )
 
 
-def draw_stall_stacks(
-    axes: Axes, stacks: Sequence[StallStack], engine: str, ideal: Mapping[str, float] | None = None
-) -> None:
+def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> None:
     """Draw one bar for each stack, in percent of its cycles, which are written after it.
 
-    ``ideal``: cycles by stack at which a line marks the utilisation of the PEs.
+    A line across it marks the utilisation of the PEs, if it is known.
     """
     run = stacks[-1].total
     size, unit = cycle_unit(run)
@@ -160,8 +151,8 @@ def draw_stall_stacks(
             axes.barh(at, share, _BAR_HEIGHT, left=left, label=cause, **look(cause))
             _label(axes, at, left, share, cause)
             left += share
-        if ideal:
-            filled = 100 * ideal[stack.name] / stack.total
+        if stacks[-1].ideal_cycles:
+            filled = 100 * stack.ideal_cycles / stack.total
             ends = [at - _BAR_HEIGHT / 2, at + _BAR_HEIGHT / 2]
             axes.plot([filled] * 2, ends, color=LIMIT_COLOUR, linewidth=_FILLED_POINTS)
         part = "" if at == len(stacks) - 1 else f" ({short_share_text(stack.total / run)})"

@@ -154,4 +154,5 @@ def test_a_partial_trace_is_drawn_and_says_so(tmp_path: Path) -> None:
     with TraceReader.open(path) as partial, TraceReader.open(PATHS["toy_attention_flat"]) as whole:
         texts = {text.get_text() for text, _ in texts_of(page_of(partial, KINDS))}
         assert any(text.endswith("(partial)") for text in texts)
-        assert stall_stacks(partial, "array") == stall_stacks(whole, "array")
+        (told,), (known,) = (stall_stacks(trace, "array") for trace in (partial, whole))
+        assert (told.cycles, told.ideal_cycles) == (known.cycles, 0), "its MACs are not counted"

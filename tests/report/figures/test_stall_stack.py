@@ -1,6 +1,7 @@
 """The stall stack: where the cycles of an engine go, operator by operator."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +10,17 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from simaccel.errors import InputError
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.stall_stack import (
     MOST_OPERATORS,
     StallStack,
     draw_stall_stacks,
-    ideal_cycles,
     stall_stacks,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
+from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Stall, TraceReader
+from simaccel.workload import gemm
 
 
 def test_stacks_are_what_the_run_booked(trace: TraceReader) -> None:
@@ -133,12 +136,20 @@ def test_a_long_name_keeps_its_end() -> None:
 
 def test_the_lines_across_bars_are_utilisations(toy: TraceReader) -> None:
     """L and A of the trace's attention on 4x4 PEs: their MACs by 16 a cycle."""
-    stacks = stall_stacks(toy)
+    (stack,) = stall_stacks(toy)
     macs = sum(one.macs * toy.workload().times(one.name) for one in toy.workload().operators)
-    ideal = ideal_cycles(toy, stacks)
-    assert ideal["L+softmax+A"] == pytest.approx(macs / 16)
+    assert stack.ideal_cycles == pytest.approx(macs / 16)
     with style():
         axes = new_figure(4, 2).subplots()
-        draw_stall_stacks(axes, stacks, "array", ideal)
+        draw_stall_stacks(axes, [stack], "array")
     (line,) = axes.lines
     assert np.array(line.get_xdata()) == pytest.approx([100 * macs / 16 / toy.cycles] * 2)
+
+
+def test_utilisations_of_a_chip_among_others_are_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "pod.h5"
+    result = record(path, gemm(m=64, k=64, n=64), load_accelerator("tpu_v4", ["chips=2x2x1"]))
+    assert result.run.macs == 64**3 // 4
+    with TraceReader.open(path) as trace:
+        (stack,) = stall_stacks(trace)
+    assert stack.ideal_cycles / stack.total == pytest.approx(result.utilisation)
