@@ -22,7 +22,7 @@ from simaccel.diagnosis import disagreement
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
-from simaccel.hardware.resources import computing_cores, limits_of
+from simaccel.hardware.resources import limits_of
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Fork, Group, nodes, paths
@@ -248,8 +248,8 @@ class _GroupFigures:
                 at = accelerator.memory(self.result.workload.tensors[tensor_of(tensor)].lives)
             if at in moved:
                 moved[at] += n_bytes
-        cores = computing_cores({name: account.busy for name, account in self.run.engines.items()})
-        limits = limits_of(accelerator, cores)
+        busy = (name for name, account in self.run.engines.items() if account.busy)
+        limits = limits_of(accelerator, busy)
         return tuple(
             NeededRate(
                 level=level,

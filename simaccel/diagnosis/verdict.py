@@ -13,7 +13,7 @@ from simaccel.diagnosis.what_if import FreedRun, Progress, WhatIfResult, remembe
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes
-from simaccel.hardware.resources import computing_cores, limits_of
+from simaccel.hardware.resources import limits_of
 from simaccel.run.limits import kind_of, loading_cycles, operators_of
 from simaccel.search.problems import parts
 from simaccel.study.experiment import simulate
@@ -118,15 +118,20 @@ class VerdictFigures:
             found.update(dict(part.stalls(part.compute)))
         return found
 
+    @property
+    def cycles(self) -> int:
+        """Cycles of the part; of a run those of its operators, which may run at once."""
+        return sum(part.cycles for part in self.operators) or self.part.cycles
+
     def share(self, cause: str) -> float:
         """Return the cycles lost to a cause as a fraction of all cycles."""
-        return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
+        return self.lost[cause] / self.cycles if self.cycles else 0.0
 
 
 def worst_causes(scene: VerdictFigures) -> list[str]:
     """Return the one or two causes for which the compute engine waits longest."""
     largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
-    return [cause for cause, n in largest if n >= WORTH_SAYING * scene.part.cycles]
+    return [cause for cause, n in largest if n >= WORTH_SAYING * scene.cycles]
 
 
 def is_bound(part: OperatorDiagnosis) -> bool:
@@ -148,7 +153,7 @@ class BandwidthUse:
 
 
 def use_of(scene: VerdictFigures, resource: str) -> BandwidthUse | None:
-    """Return the use of the bandwidth of a resource, over all its channels and computing cores.
+    """Return the use of the bandwidth of a resource, over all its channels where it is busy.
 
     None where bytes or bandwidth are unknown or unlimited, and of the DRAM if a class of tensors
     has a memory of its own, which bytes by level don't distinguish.
@@ -158,8 +163,8 @@ def use_of(scene: VerdictFigures, resource: str) -> BandwidthUse | None:
     channels = {resource, "dram_read", "dram_write"} if is_dram else {resource}
     if accelerator is None or not part.cycles or not channels & part.moved.keys():
         return None
-    cores = computing_cores({name: causes.get("busy", 0) for name, causes in part.engines.items()})
-    limit = limits_of(accelerator, cores)[resource]
+    busy = (name for name, causes in part.engines.items() if causes.get("busy"))
+    limit = limits_of(accelerator, busy)[resource]
     if limit is None or (is_dram and accelerator.memories.by_class()):
         return None
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.hardware.cores import CORE_NOC, core_of_name, without_core
-from simaccel.units import COMPUTE_UNITS
+from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
 
 
 def resource(channel: str) -> str:
@@ -22,34 +21,41 @@ def resource(channel: str) -> str:
     return without_core(channel).rstrip("0123456789")
 
 
-def computing_cores(busy: Mapping[str, int]) -> int:
-    """Return the number of cores whose array or SFU is busy, from busy cycles by engine.
-
-    >>> computing_cores({"array": 9, "sfu": 2, "core1.array": 8, "core2.array": 0})
-    2
-    """
-    units = (name for name, n in busy.items() if n and without_core(name) in COMPUTE_UNITS)
-    return len({core_of_name(name) for name in units})
-
-
-def limits_of(accelerator: Accelerator, cores: int | None = None) -> dict[str, Fraction | None]:
-    """Return the limit of each resource in bytes per cycle, over all its channels; None: no limit.
-
-    ``cores``: how many have their ports counted, all by default.
-    """
-    count = accelerator.cores.count if cores is None else max(cores, 1)
-    links = Fraction(accelerator.pod.links_of_chip)
+def channel_rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
+    """Return the bytes per cycle of a channel of each resource; None: no limit."""
+    pod, cores = accelerator.pod, accelerator.cores
+    links = Fraction(pod.links_of_chip) / len(pod.channels) if pod.channels else Fraction(0)
     rates = {
-        "buffer_read": (accelerator.read_rate, Fraction(count)),
-        "buffer_write": (accelerator.write_rate, Fraction(count)),
-        "noc_distribution": (accelerator.distribution_rate, Fraction(count)),
-        "noc_collection": (accelerator.collection_rate, Fraction(count)),
+        "buffer_read": (accelerator.read_rate, Fraction(1)),
+        "buffer_write": (accelerator.write_rate, Fraction(1)),
+        "noc_distribution": (accelerator.distribution_rate, Fraction(1)),
+        "noc_collection": (accelerator.collection_rate, Fraction(1)),
         LINK_CHANNEL: (accelerator.links.rate(accelerator.clock_hz), links),
+        **({CORE_NOC: (cores.noc.rate, Fraction(1))} if cores.every_link else {}),
+        **{
+            name: (memory.channel_rate, Fraction(1))
+            for name, memory in accelerator.every_backing.items()
+        },
     }
+    return {
+        name: None if rate.unlimited else times * Fraction(rate.n_bytes, rate.n_cycles)
+        for name, (rate, times) in rates.items()
+    }
+
+
+def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fraction | None]:
+    """Return the limit of each resource in bytes per cycle; None: no limit.
+
+    Over all channels of the chips, and all ports of the cores, that some engines are on.
+    """
+    places = {core_of_name(engine) for engine in engines}
+    chips = len({core // CHIP for core in places}) or 1
+    cores = sum(core % CHIP < PIPELINE for core in places) or 1
     backing = accelerator.every_backing
-    limits = {name: memory.bytes_per_cycle() for name, memory in backing.items()}
-    for name, (rate, times) in rates.items():
-        limits[name] = None if rate.unlimited else times * Fraction(rate.n_bytes, rate.n_cycles)
-    if every := accelerator.cores.every_link:
-        limits[CORE_NOC] = Fraction(len(every) * accelerator.cores.noc.rate.n_bytes)
-    return limits
+    counts = {name: chips * memory.dram.channels for name, memory in backing.items()}
+    counts |= {LINK_CHANNEL: chips * len(accelerator.pod.channels)}
+    counts |= {CORE_NOC: chips * len(accelerator.cores.every_link)}
+    return {
+        name: None if rate is None else rate * counts.get(name, cores)
+        for name, rate in channel_rates(accelerator).items()
+    }

@@ -304,7 +304,7 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
     for part in analysis.diagnosis.operators:
         if part.name in analysis.kinds:
             groups.setdefault((analysis.kinds[part.name], _limit_of(part)), []).append(part)
-    total = analysis.diagnosis.total.cycles
+    total = max(analysis.diagnosis.total.cycles, _cycles(analysis.diagnosis.operators))
     for (kind, limit), parts in sorted(groups.items(), key=lambda item: -_cycles(item[1])):
         share = _cycles(parts) / total
         if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one was reported already

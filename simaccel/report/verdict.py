@@ -263,7 +263,9 @@ def _link(scene: VerdictFigures) -> str:
 
 
 def _unit(name: str, scene: VerdictFigures) -> str:
-    return f"{UNITS[name].cause.awaited} is busy {short_share_text(scene.part.share(name, 'busy'))}"
+    busy = scene.part.share(scene.part.unit_name(name), "busy")
+    doing = f"is busy {short_share_text(busy)}" if busy else "works on another operator"
+    return f"{UNITS[name].cause.awaited} {doing}"
 
 
 def _start(scene: VerdictFigures) -> str:

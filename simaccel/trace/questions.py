@@ -212,13 +212,13 @@ def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySerie
 def bandwidth(
     tracks: Mapping[str, ChainTrack],
     edges: Cycles,
-    limits: Mapping[str, Fraction | None],
+    rates: Mapping[str, Fraction | None],
     moved: Mapping[str, int],
 ) -> BandwidthSeries:
     """Return the cycles of service and bytes of each resource by bin.
 
-    ``limits``: bytes per cycle by resource. ``moved``: bytes of the whole run by resource; a
-    resource without an entry moves its limit in each cycle of service.
+    ``rates``: bytes per cycle of a channel by resource. ``moved``: bytes of the whole run by
+    resource; one without an entry moves its rate in each cycle of service.
     """
     names = [resource(channel) for channel in tracks]
     counts = {name: names.count(name) for name in names}
@@ -235,14 +235,16 @@ def bandwidth(
         if (whole := moved.get(name)) is not None:
             by.append([whole * n // max(total, 1) for n in cycles])
         else:
-            rate = float(limits.get(name) or 0) / counts[name]
-            by.append([int(n * rate) for n in cycles])
+            by.append([int(n * float(rates.get(name) or 0)) for n in cycles])
     return BandwidthSeries(
         edges,
         resources,
         np.diff(served, axis=1),
         np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
-        {name: None if (limit := limits.get(name)) is None else float(limit) for name in resources},
+        {
+            name: None if (rate := rates.get(name)) is None else float(rate * counts[name])
+            for name in resources
+        },
         counts,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
-from simaccel.hardware.resources import limits_of
+from simaccel.hardware.resources import channel_rates
 from simaccel.trace import questions
 from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
@@ -277,7 +277,9 @@ class TraceReader(RunRecord):
         bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
         moved = questions.bytes_by_resource(bytes_of, accelerator, self.workload)
-        return questions.bandwidth(self._of_kind("channel"), edges, limits_of(accelerator), moved)
+        return questions.bandwidth(
+            self._of_kind("channel"), edges, channel_rates(accelerator), moved
+        )
 
     def occupancy(
         self,

@@ -131,7 +131,7 @@ def test_a_trace_tells_memories_apart() -> None:
     run = Machine(on, CASE.program).run()
     found = bytes_by_resource(moved_tree(run.moved), on, lambda: CASE.workload)
     assert (found["weight"], found["dram"]) == (32, 64)
-    assert [limits_of(on)[name] for name in ("weight", "dram")] == [4, 1]
+    assert [limits_of(on, ["array"])[name] for name in ("weight", "dram")] == [4, 1]
 
 
 def test_the_text_form_says_which_tensors_are_weights() -> None:

@@ -8,6 +8,7 @@ import pytest
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis
 from simaccel.diagnosis.verdict import VerdictFigures
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import CHIP
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.verdict import engine_text, sentences
 from simaccel.trace import Stall
@@ -327,6 +328,25 @@ def test_cores_have_ports_each() -> None:
         accelerator=MACHINE.model_copy(update={"cores": cores}),
     )
     assert "read port runs at 31.0 of 64.0 GB/s (48%)" in " ".join(sentences(both))
+
+
+@pytest.mark.parametrize(
+    ("busy", "doing"), [(92, "is busy 9.2%"), (0, "works on another operator")]
+)
+def test_units_are_those_of_the_chip_that_is_described(busy: int, doing: str) -> None:
+    engines = {"chip2.sfu": {"busy": 100, "array": 900}, "chip2.array": {"busy": busy}}
+    part = OperatorDiagnosis("second", 1000, engines, core=2 * CHIP)
+    assert f"the array {doing}." in " ".join(sentences(VerdictFigures(part, MACHINE)))
+
+
+def test_operators_at_once_do_not_wait_longer_than_they_last() -> None:
+    parts = [
+        OperatorDiagnosis(name, 100, {engine: {"busy": 40, "noc": 60}}, core=core)
+        for name, engine, core in (("a", "array", 0), ("b", "core1.array", 1))
+    ]
+    total = OperatorDiagnosis(TOTAL, 100, {"array": {"busy": 40, "noc": 60}})
+    said = " ".join(sentences(VerdictFigures(total, operators=tuple(parts))))
+    assert said.startswith("The run waits 60% of its time")
 
 
 def test_what_stays_on_the_chip_is_no_part_of_the_dram() -> None:

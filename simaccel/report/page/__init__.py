@@ -8,14 +8,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from simaccel.files.targets import require_target, writing_text
-from simaccel.hardware.resources import limits_of, resource
+from simaccel.hardware.resources import channel_rates, resource
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import TreeLine, Work, loop_tree
 from simaccel.report.page.tree import ActivityTable, lane_json
@@ -93,9 +92,7 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
         TraceError: the header does not tell.
     """
     accelerator = trace.accelerator()
-    parts = Counter(map(resource, trace.channels))
-    wholes = {name: whole for name, whole in limits_of(accelerator).items() if name in parts}
-    limits = {name: whole and float(whole / parts[name]) for name, whole in wholes.items()}
+    rates = {name: rate and float(rate) for name, rate in channel_rates(accelerator).items()}
     return {
         "title": trace_title(trace),
         "version": trace.header.version,
@@ -103,7 +100,7 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
         "utilisation": trace.figures.get("utilisation"),
         "energy": _energy(trace.figures.get("energy_pj")),
         "dram": _dram(trace.figures),
-        "limits": {name: limits[resource(name)] for name in trace.channels},
+        "limits": {name: rates[resource(name)] for name in trace.channels},
     }
 
 
