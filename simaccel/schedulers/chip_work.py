@@ -13,7 +13,7 @@ from simaccel.analytic.native import ideal_cycles
 from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec
 from simaccel.hardware.fold_grid import spatial
 from simaccel.numbers import in_bytes
-from simaccel.schedulers.parallel import Spreads
+from simaccel.schedulers.parallel import KeptOnce, Spreads, sharded_weights
 from simaccel.workload import VECTORS, Einsum, Operator, Vector, Workload
 from simaccel.workload.roles import part_of
 
@@ -27,12 +27,13 @@ class ChipWork:
     """Bytes and cycles of one chip's share of a workload that is cut along ranks.
 
     ``slowdowns``: by operator, how many times as long as its estimate it takes, where a dataflow is
-    known to be that slow.
+    known to be that slow. ``shard_weights``: chips have parts of weights that they would replicate.
     """
 
     workload: Workload
     accelerator: Accelerator
     slowdowns: Mapping[str, Fraction] = field(default_factory=dict)
+    shard_weights: bool = False
     known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
 
     def cycles(self, spreads: Spreads) -> Fraction:
@@ -52,13 +53,27 @@ class ChipWork:
             self.known[key] = self.workload.times(name) * slowdown * once
         return self.known[key]
 
+    def used_chips(self, spreads: Spreads) -> int:
+        """Return the number of chips with work: all, if the different pieces divide them."""
+        pieces = math.lcm(*(math.prod(n for _, n in cuts) for cuts in spreads.values()))
+        count = self.accelerator.pod.count
+        return pieces if count % pieces else count
+
+    def weights_kept_once(self, spreads: Spreads) -> KeptOnce:
+        """Return by operator the weights of which each chip has a part, if they are sharded."""
+        if not self.shard_weights:
+            return {}
+        return sharded_weights(self.workload, spreads, self.used_chips(spreads))
+
     def bytes_beyond(self, spreads: Spreads) -> int:
         """Return the bytes of weights and caches of all layers beyond the capacity of a chip."""
         workload, lasting, most = self.workload, dict[str, int](), 1
+        once, chips = self.weights_kept_once(spreads), self.used_chips(spreads)
         for operator in workload.operators:
-            cuts = dict(spreads[operator.name])
+            cuts, parts = dict(spreads[operator.name]), once.get(operator.name, ())
             for tensor, ranks in ((workload.tensors[o.tensor], o.ranks) for o in operator.inputs):
                 pieces = 1 if tensor.table else math.prod(cuts.get(rank, 1) for rank in ranks)
+                pieces = chips if tensor.name in parts else pieces
                 if tensor.kind in _LASTING:
                     n_bytes = workload.stored_bytes(tensor.name) // pieces
                     held = workload.times(operator.name) * n_bytes

@@ -28,6 +28,7 @@ from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
     KINDS,
     SEQUENCE,
+    KeptOnce,
     ParallelDegrees,
     Spreads,
     degrees_of,
@@ -84,11 +85,14 @@ class LegalSplit:
 
     def cost(self, work: ChipWork) -> SplitCost:
         """Return the cost by which splits are compared: the work of a chip and its collectives."""
-        workload, sent = self.pod.workload, Fraction()
+        workload, sent, gathered = self.pod.workload, Fraction(), Fraction()
         for exchange in self.pod.exchanges:
             for link in link_works(exchange, work.accelerator, workload.times(exchange.after)):
-                sent += link.times * max(link.path.values())
-        cycles = work.cycles(self.spreads) + sent
+                if exchange.is_stored:  # comes beside compute
+                    gathered += link.times * max(link.path.values())
+                else:
+                    sent += link.times * max(link.path.values())
+        cycles = max(work.cycles(self.spreads), gathered) + sent
         return SplitCost(work.bytes_beyond(self.spreads), cycles, workload.macs)
 
 
@@ -98,7 +102,7 @@ def fastest_split(
     *others: Workload,
     slowdowns: Mapping[str, Fraction] | None = None,
     run: RunSplit | None = None,
-    sequence: bool = False,
+    options: Options | None = None,
 ) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
 
@@ -107,8 +111,8 @@ def fastest_split(
     of pieces doesn't divide that of the chips. ``others``: equivalent forms of the workload, such
     as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of `ChipWork`. ``run``:
     runs the split with the least estimate, and others with estimates up to 5% above the cycles that
-    the fastest of these took; None: estimates decide. ``sequence``: only splits of a transformer
-    that cut norms and residuals by tokens.
+    the fastest of these took; None: estimates decide. ``options``: whether weights are sharded, and
+    whether only splits are wanted that cut norms and residuals by tokens.
 
     Raises:
         InputError: there is none.
@@ -116,7 +120,9 @@ def fastest_split(
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
     known = tuple((slowdowns or {}).items())
-    return _fastest(workloads, accelerator, parameters, known, run, sequence)
+    asked = options or Options()
+    switches = asked.sequence_parallel, asked.shard_weights
+    return _fastest(workloads, accelerator, parameters, known, run, switches)
 
 
 @lru_cache(1)
@@ -126,13 +132,13 @@ def _fastest(
     _parameters: str,
     slowdowns: tuple[tuple[str, Fraction], ...],
     run: RunSplit | None,
-    sequence: bool,  # noqa: FBT001 - a key of the cache
+    switches: tuple[bool, bool],
 ) -> LegalSplit:
     """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
     reasons = dict[str, str]()
-    possible = list[_Candidate[LegalSplit]]()
+    possible, (sequence, shard_weights) = list[_Candidate[LegalSplit]](), switches
     for workload in workloads:
-        work = ChipWork(workload, accelerator, dict(slowdowns))
+        work = ChipWork(workload, accelerator, dict(slowdowns), shard_weights)
         if workload is workloads[0] and not sequence:
             alone: Spreads = dict.fromkeys(workload.by_name, ())  # tried before all splits
             make = partial(_legal_split, _UNDIVIDED, work, alone)
@@ -208,7 +214,7 @@ def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
 
 def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost, LegalSplit]:
     """Return a split if it is legal, and its cost."""
-    split = _make_legal(name, work.workload, spreads, work.accelerator)
+    split = _make_legal(name, work.workload, spreads, work.accelerator, work.weights_kept_once)
     return split.cost(work), split
 
 
@@ -321,11 +327,16 @@ def split_by_name(name: str, workload: Workload, accelerator: Accelerator) -> Le
 
 
 def _make_legal(
-    name: str, workload: Workload, spreads: Spreads, accelerator: Accelerator
+    name: str,
+    workload: Workload,
+    spreads: Spreads,
+    accelerator: Accelerator,
+    kept_once: Callable[[Spreads], KeptOnce] | None = None,
 ) -> LegalSplit:
     """Return a split in which the operators that can't be cut are replicated.
 
-    Degrees of a transformer are kept as they are, or refused.
+    Degrees of a transformer are kept as they are, or refused. ``kept_once``: returns the weights of
+    which each chip has a part.
 
     Raises:
         InputError: nothing is left to cut.
@@ -333,7 +344,8 @@ def _make_legal(
     repairs = 0 if workload.parameters.get("kind") in KINDS else _MOST_REPAIRS
     for left in range(repairs, -1, -1):
         try:
-            pod = share_of(workload, spreads, accelerator.pod)
+            once = kept_once(spreads) if kept_once else None
+            pod = share_of(workload, spreads, accelerator.pod, once)
             return LegalSplit(name, workload, spreads, pod)
         except InputError as error:
             uncut = _without_cuts(workload, spreads, error) if left else spreads

@@ -124,13 +124,12 @@ def _split_of(
     if workload.split:
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
-    sequence = options.sequence_parallel
-    slowdowns = _chip_work(workload, accelerator, dataflow).slowdowns
+    slowdowns = _chip_work(workload, accelerator, dataflow, options).slowdowns
     run = SplitRun.for_dataflow(accelerator, dataflow, options)
     try:
-        return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run, sequence=sequence)
+        return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run, options=options)
     except InputError:
-        if not sequence:
+        if not options.sequence_parallel:
             raise
         return None
 
@@ -145,7 +144,7 @@ def settle_loads(
 
     ``loads``: workloads, and how many times each runs.
     """
-    works = [(_chip_work(workload, accelerator, dataflow), times) for workload, times in loads]
+    works = [(_chip_work(load, accelerator, dataflow, options), times) for load, times in loads]
     run = SplitRun.for_dataflow(accelerator, dataflow, options)
     return settle_degrees(options, accelerator, works, run)
 
@@ -198,11 +197,13 @@ class SplitRun:
         return math.inf if cycles is None else cycles
 
 
-def _chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
+def _chip_work(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> ChipWork:
     """Return the estimate of a workload's splits, with the `slowdowns` of a dataflow."""
     chip, parameters = accelerator.with_sections(chips=ONE_CHIP), repr(workload.parameters)
     slowdowns = _slowdowns(workload, chip, dataflow, parameters)
-    return ChipWork(workload, accelerator, slowdowns)
+    return ChipWork(workload, accelerator, slowdowns, options.shard_weights)
 
 
 @lru_cache(8)

@@ -92,6 +92,24 @@ def test_a_split_is_chosen_by_the_table_that_a_chip_holds() -> None:
         assert ChipWork(work, on).bytes_beyond(share.spreads) == beyond
 
 
+def test_a_split_is_chosen_by_the_shards_of_weights_that_a_chip_holds() -> None:
+    """Four sequences of a Llama-3-8B: a chip's quarter of the weights, and its sequence's cache.
+
+    Of 8,030,261,248 parameters all but the 65 norms of 4,096 can be cut in four.
+    """
+    work = build("llama3-8b", phase="prefill", prompt=64, scope="model", batch=4)
+    on = load_accelerator("tpu_v5e", ["chips=4", "dram.capacity_bytes=1 MiB"])
+    options = Options(data_parallel=4, shard_weights=True)
+    share = chip_share(work, on, options)
+    assert share is not None
+    cache, norms = 64 * 128 * 1024, 65 * 4096
+    held = 2 * (8_030_261_248 - norms) // 4 + 2 * norms + cache
+    beyond = ChipWork(work, on, shard_weights=True).bytes_beyond(share.spreads)
+    assert beyond + 2**20 == held
+    demands, *_ = memory_demands(share.pod.workload, on, pod=share.pod)
+    assert demands.by_part["weights"] + demands.by_part["cache"] == held
+
+
 def _weights(work: Workload) -> int:
     return memory_demands(work, load_accelerator("tpu_v5e"))[0].by_part["weights"]
 
