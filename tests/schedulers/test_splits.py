@@ -492,7 +492,7 @@ def test_no_degree_is_faster_than_what_is_taken(
 
 
 def test_sharded_weights_fit_where_whole_ones_do_not() -> None:
-    """All 16.1 GB of weights don't fit 12 GiB, a quarter of them does: 1,561,730,378 cycles else."""
+    """All 16.1 GB of weights don't fit 12 GiB, a quarter does: else 1,561,730,378 cycles."""
     workload = build("llama3-8b", phase="prefill", prompt=8192, batch=4, scope="model")
     pod = load_accelerator("tpu_v5e", ["chips=4", "dram.capacity_bytes=12 GiB"])
     given, free = Options(data_parallel=4, shard_weights=True), Options(shard_weights=True)
