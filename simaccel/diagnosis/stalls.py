@@ -19,7 +19,6 @@ from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import core_of_name, on_core
-from simaccel.hardware.memory import is_dram_channel
 from simaccel.run.limits import operators_of
 from simaccel.trace import Stall, TraceReader
 from simaccel.units import COMPUTE_UNITS
@@ -161,10 +160,8 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
     total = _with_figures(_sum(parts, trace.engines, end - start), known)
     if not total.moved and total.cycles and trace.header.accelerator:
         use = trace.bandwidth(bins=1, start=start, end=end)
-        moved: Counter[str] = Counter()
-        for channel, n_bytes in zip(use.channels, use.moved, strict=True):
-            moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
-        total = replace(total, moved={channel: {"": n_bytes} for channel, n_bytes in moved.items()})
+        pairs = zip(use.channels, use.moved, strict=True)
+        total = replace(total, moved={name: {"": int(moved.sum())} for name, moved in pairs})
         if len(operators) == 1:
             operators = (replace(operators[0], moved=total.moved),)
     return Diagnosis(start, end, total, operators)

@@ -280,10 +280,12 @@ def engines_table(result: ExperimentResult) -> Table:
 
 
 def channels_line(result: ExperimentResult) -> str:
-    """Return the busy share of each channel; channels of one memory are combined."""
+    """Return the busy share of each resource, the mean of its channels."""
+    from simaccel.hardware.resources import resource  # few need it
+
     served: dict[str, list[int]] = {}
     for name, n in result.run.served_cycles.items():
-        served.setdefault(name.rstrip("0123456789"), []).append(n)
+        served.setdefault(resource(name), []).append(n)
     cycles = max(1, result.run.cycles)
     parts = []
     for name, each in served.items():

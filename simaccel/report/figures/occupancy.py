@@ -14,6 +14,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from simaccel.hardware.cores import core_of_name
 from simaccel.report.figures.axes import cycle_axis, fill, steps
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Panel, ShownWindow, mark_period, part_text
@@ -102,6 +103,8 @@ def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     window = shown.window
     drawn = occupied_bytes(trace, window.start, window.end)
     capacity = trace.accelerator().buffer.capacity_bytes
+    buffers = len({core_of_name(tile.removeprefix("tile ")) for tile in _in_buffer(trace)})
+    capacity = capacity and capacity * buffers
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
@@ -112,7 +115,7 @@ def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     return Panel(
         f"Buffer by tile{means}, {part_text(trace, window.start, window.end)}",
         _HEIGHT_INCHES,
-        _keys(drawn, capacity),
+        _keys(drawn, capacity, buffers),
         draw,
     )
 
@@ -124,13 +127,18 @@ def _looks(drawn: BufferOccupancy) -> list[dict[str, Any]]:
     return named + [fill(_OTHERS, "")] * (len(drawn.tiles) - len(named))
 
 
-def _keys(drawn: BufferOccupancy, capacity: int | None) -> list[Artist]:
-    """Explain the line and the tiles, the upper ones first, as they are stacked."""
+def _keys(drawn: BufferOccupancy, capacity: int | None, buffers: int) -> list[Artist]:
+    """Explain the line and the tiles, the upper ones first, as they are stacked.
+
+    ``capacity``: of all ``buffers``, one for each core.
+    """
     pairs = zip(drawn.tiles, _looks(drawn), strict=True)
     tiles = [Patch(label=tile, **look) for tile, look in pairs][::-1]
     if capacity is None:
         return [*tiles]
-    name = f"capacity {bytes_text(capacity)}" + ", above" * _is_far(drawn, capacity)
+    several = f"{buffers} x " * (buffers > 1)
+    name = f"capacity {several}{bytes_text(capacity // buffers)}"
+    name += ", above" * _is_far(drawn, capacity)
     return [Line2D([], [], label=name, **_LIMIT), *tiles]
 
 

@@ -173,7 +173,7 @@ function makeOperators() {
   byId("operators-strip").hidden = false;
   for (const place of there) {
     const [start, end] = place.window;
-    const name = place.text.replace("operator ", "");
+    const name = place.text.replace("operator ", "").replace(/ on cores .*/, "");
     const mark = element("button", "mark", name);
     mark.title = `${name}: cycles ${count(start)} to ${count(end)}`;
     mark.onclick = () => zoomTo(start, end, 0);

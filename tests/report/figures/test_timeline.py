@@ -2,6 +2,7 @@
 
 import itertools
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.bandwidth import BINS as BANDWIDTH_BINS
 from simaccel.report.figures.bandwidth import ResourceRate, draw_flows, flows
 from simaccel.report.figures.facets import name_points
@@ -23,6 +25,7 @@ from simaccel.report.figures.occupancy import (
     MOST_TILES,
     BufferOccupancy,
     draw_occupied,
+    occupancy_panel,
     occupied_bytes,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
@@ -33,7 +36,10 @@ from simaccel.report.figures.timeline import (
     draw_timeline,
     timeline,
 )
+from simaccel.report.figures.window import CycleWindow, ShownWindow
+from simaccel.study.recording import record
 from simaccel.trace import TraceReader
+from simaccel.workload import gemm
 from tests.report.figures.painted import Cycles, painted, steps
 
 HEIGHT = 0.8
@@ -347,6 +353,15 @@ def test_steps_are_exact_in_every_cycle(trace: TraceReader) -> None:
 def test_the_highest_step_is_the_peak_of_the_run(toy: TraceReader) -> None:
     found = occupied_bytes(toy, 0, toy.cycles)
     assert found.n_bytes.sum(axis=0).max() == toy.figures["peak_buffer_bytes"]
+
+
+def test_cores_have_a_buffer_each(tmp_path: Path) -> None:
+    path = tmp_path / "cores.h5"
+    record(path, gemm(m=64, k=64, n=64), load_accelerator("edge", ["cores.count=2"]), "flex")
+    with TraceReader.open(path) as trace:
+        window = CycleWindow(0, trace.cycles)
+        panel = occupancy_panel(trace, ShownWindow(window, (0, trace.cycles), "array"))
+    assert str(panel.keys[0].get_label()).startswith("capacity 2 x 512 KiB")
 
 
 def test_more_changes_than_asked_for_are_means_of_bins(toy: TraceReader) -> None:
