@@ -28,6 +28,8 @@ from simaccel.files.documents import compose, read_text
 _FEW = 6
 """The most numbers of a list that a message shows."""
 _LONGEST_INT = 2**64
+_MOST_KEYS = 9
+"""The most keys of a section that a message shows."""
 _MOST_FAULTS = 1000
 """The most faults of a file that are reported separately."""
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
@@ -255,7 +257,11 @@ def _allowed_text(
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         text = suggest_field(name, known) if known else "only known keys"
         return text, nearest_field(name, known)
-    return _text_of(detail), ""
+    text = _text_of(detail)
+    if text == _MAPPING and model is not None and loc:
+        keys = dict.fromkeys(field for m in _models_at(model, loc) for field in m.model_fields)
+        text += f" of {', '.join([*keys][:_MOST_KEYS])}" if keys else ""
+    return text, ""
 
 
 def _validate_field(field: FieldInfo, value: object) -> object:
@@ -324,7 +330,7 @@ def _error(context: dict[str, Any]) -> str:
 _MISSING: frozenset[Hashable] = frozenset({"missing", "missing_argument"})
 _UNKNOWN: frozenset[Hashable] = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _PYDANTIC: frozenset[Hashable] = frozenset(get_args(core_schema.ErrorType))
-_INTEGER = "an integer"
+_INTEGER, _MAPPING = "an integer", "a mapping"
 _PREAMBLE = re.compile(r"^(\w+ )?[Ii]nput should be (a valid |valid )?|^Value error, ")
 _REASON = re.compile(r", (unable to|got a|error:).*$|, *$")
 _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
@@ -357,6 +363,6 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), "a list"),
     **dict.fromkeys(
         ("model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"),
-        "a mapping",
+        _MAPPING,
     ),
 }

@@ -93,7 +93,7 @@ def build_accelerator(
 
 def _section_allowed(fault: Fault) -> str:
     """Return what is allowed instead of a value; in place of a section also a preset's name."""
-    if fault.field not in SECTIONS or fault.allowed != "a mapping":
+    if fault.field not in SECTIONS or not fault.allowed.startswith("a mapping"):
         return fault.allowed
     names = PRESETS.get(fault.field) or list_accelerators()
     return f"a section, or a name such as {next(iter(names))}"

@@ -174,6 +174,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("buffer__capacity_bytes", ..., f"{KIB}, or unlimited"),
         ("buffer__read_bytes_per_second", "-1 GB/s", f"{PER_SECOND}, or unlimited"),
         ("buffer__turn_cycles", 0, COUNT),
+        ("cores", 3, "a mapping of source, count, noc, shared_buffer"),
         ("noc", [1, 2], "a section, or a name such as systolic"),
         ("noc__distribution", ..., "a mapping"),
         (
