@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @experiment_options
 @option(
     "--sweep NAME=FROM:TO:STEP",
-    "Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64. "
+    "Also vary a parameter: buffer=64KiB:64MiB:x2, array=16,32x64; can be repeated. "
     f"One of {', '.join(SWEPT)}, any field of the accelerator, or any other --axis of explore.",
     multiple=True,
 )

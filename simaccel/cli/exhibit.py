@@ -37,7 +37,7 @@ def with_defaults(
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
     """Return options and sweep, completed by a saved study; refuse a sweep that it lacks."""
     study = _study_of(name)
-    if sweep and "sweep" not in study:
+    if len(sweep) > ("sweep" in study):
         beside = "--pareto" if name == "pareto" else "--exhibit, except granularity"
         allowed = f"nothing with {beside}"
         require_none([fault("--sweep", ", ".join(sweep), allowed)])

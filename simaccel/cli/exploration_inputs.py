@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -86,14 +86,16 @@ class WantedSpace:
     ) -> DesignSpace:
         """Return the design space of what `read` returned."""
         loads = gather(*(partial(load_of, *text) for text in texts))
+        from simaccel.cli.sweep import require_once
         from simaccel.study.space import DesignSpace, require_described, require_sizes
 
         by_field = {"dataflow": dataflows, **self.search.parallel(), **self.counts}
         by_field["pipeline_parallel"] = by_field.pop("stages")
+        set_by = {name: f"--{name.replace('_', '-')}" for name, value in by_field.items() if value}
         gather(
-            partial(require_sizes, axes, loads),
+            partial(require_sizes, "--axis", axes, loads),
             partial(require_described, dataflows, loads),
-            partial(_require_once, axes, {name for name, value in by_field.items() if value}),
+            partial(require_once, "--axis", self.axes, set_by),
         )
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 
@@ -140,18 +142,6 @@ def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
 
     read = partial(read_axis, "--axis", most=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))
-
-
-def _require_once(axes: Sequence[Settings], given: Iterable[str]) -> None:
-    """Refuse two axes, or an axis and an option of a ``given`` field, that set the same field."""
-    seen, faults = {name: f"--{name.replace('_', '-')}" for name in given}, []
-    for first, *_ in axes:
-        axis = first.axis.name
-        for name in first.fields:
-            if name in seen:
-                faults.append(fault("--axis", axis, f"nothing with {seen[name]}: {name}"))
-            seen[name] = f"--axis {axis}"
-    require_none(faults)
 
 
 def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:

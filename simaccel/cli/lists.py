@@ -125,7 +125,7 @@ class WantedRows:
         return stage(every, self.stages, self.micro_batches)
 
     def _points_of(self, variant: Variant) -> list[Point]:
-        from simaccel.cli.sweep import read_sweep, swept_points
+        from simaccel.cli.sweep import read_sweeps, swept_points
 
         experiment, settings = variant
         workload = experiment.workload.for_experts(None, self.sweep)
@@ -134,21 +134,22 @@ class WantedRows:
         lengths = [None] if seq_len is None else seq_len.split(",")
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
         mapping = ", ".join(self.mappings)
-        _, accelerator, names, sweep, estimates, *workloads = gather(
+        _, accelerator, names, axes, estimates, *workloads = gather(
             self.files.require,
             experiment.accelerator,
             lambda: experiment.names(several=True),
-            lambda: read_sweep(self.sweep, experiment, **counts, mapping=mapping),
+            lambda: read_sweeps(self.sweep, experiment, **counts, mapping=mapping or None),
             experiment.workload.estimates,
             *(replace(experiment.workload, seq_len=length).read for length in lengths),
         )
         from simaccel.verbs.comparing import operator_points
 
-        if sweep and sweep[0].axis.name == "dataflow":
-            names, sweep = [setting.text for setting in sweep], ()
+        flows = [axis for axis in axes if axis[0].axis.name == "dataflow"]
+        names = [setting.text for axis in flows for setting in axis] or names
+        axes = [axis for axis in axes if axis not in flows]
         bases = (
-            swept_points(sweep, workloads, accelerator)
-            if sweep
+            swept_points(axes, workloads, accelerator)
+            if axes
             else [
                 point
                 for workload in workloads

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
@@ -19,43 +20,43 @@ from simaccel.errors import (
     list_or_range,
     require_none,
     shorten,
-    suggest,
 )
 from simaccel.hardware import Accelerator
-from simaccel.study.parameters import FORMS, PARAMETERS, Parameter, parameter_of, read_axis
-from simaccel.study.points import Setting, base_point, seq_len_of
-from simaccel.study.space import FLOWS, DesignBuilder, Settings, sizes_of
+from simaccel.study.parameters import FORMS, Parameter, parameter_of, read_axis
+from simaccel.study.points import WeightedWorkload, base_point, seq_len_of
+from simaccel.study.space import DesignBuilder, Settings, require_sizes
 from simaccel.workload import Workload
 from simaccel.workload.precision import assumed_classes
 from simaccel.workload.tensors import CLASSES
 
 if TYPE_CHECKING:
-    from simaccel.study.points import Point, Setting
+    from simaccel.study.points import Point
 
 MOST_POINTS: Final = 1000
 """Most points of a sweep; a longer one is a typing error, or work for a script."""
 
 
 def swept_points(
-    settings: Settings, workloads: Sequence[Workload], accelerator: Accelerator
+    axes: Sequence[Settings], workloads: Sequence[Workload], accelerator: Accelerator
 ) -> list[Point]:
-    """Return a point without a dataflow for each setting and each workload."""
+    """Return a point without a dataflow for each combination of settings and each workload."""
+    for settings in axes:
+        _require_formats(settings, workloads)
+    require_sizes("--sweep", axes, [WeightedWorkload(workload) for workload in workloads])
     make = DesignBuilder()
-    _require_formats(settings, workloads)
-    pairs = product(settings, workloads)
-    points: list[Point] = gather(*(partial(_swept, make, *pair, accelerator) for pair in pairs))
+    points: list[Point] = gather(
+        *(
+            partial(_swept, make, base_point(workload, accelerator, *settings))
+            for settings in product(*axes)
+            for workload in workloads
+        )
+    )
     return points
 
 
-def _swept(
-    make: DesignBuilder, setting: Setting, workload: Workload, accelerator: Accelerator
-) -> Point:
-    name = setting.axis.name
-    if setting.axis.of == "workload":
-        _require_parameters(setting, workload)
-    point = make.sized_point(
-        base_point(workload, accelerator, setting), f"--sweep {name}={setting.text}"
-    )
+def _swept(make: DesignBuilder, base: Point) -> Point:
+    texts = (f"--sweep {setting.axis.name}={setting.text}" for setting in base.settings)
+    point = make.sized_point(base, " ".join(texts))
     return replace(point, seq_len=seq_len_of(point.workload))
 
 
@@ -70,63 +71,51 @@ def _require_formats(settings: Settings, workloads: Sequence[Workload]) -> None:
         raise InputError([fault("--sweep", settings[0].axis.name, allowed)])
 
 
-def _require_parameters(setting: Setting, workload: Workload) -> None:
-    for field in setting.fields:
-        if field not in (own_sizes := sizes_of(workload)):
-            others = [name for name, one in PARAMETERS.items() if one.axis.of == "accelerator"]
-            own = setting.axis.name not in PARAMETERS
-            choices = suggest(field, sorted(own_sizes)) if own else suggest("", others)
-            allowed = f"{choices}; workload {workload.name} has no {field}"
-            raise InputError([fault("--sweep", setting.axis.name, allowed)])
-
-
-def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: object) -> Settings:
-    """Return the settings of --sweep; empty if it is not given.
+def read_sweeps(
+    texts: Sequence[str], experiment: ExperimentOptions, **beside: object
+) -> tuple[Settings, ...]:
+    """Return the settings of each --sweep.
 
     ``beside``: values of options that are not in ``experiment``, by field.
 
     Raises:
-        InputError: there are several sweeps, or a field, value or option is wrong.
+        InputError: a field or value is wrong, an option has set it, or all are too many.
     """
-    if not texts:
-        return ()
-    if len(texts) > 1:
-        allowed = "one sweep; call compare once for each"
-        raise InputError([fault("--sweep", " ".join(texts), allowed)])
-    settings: Settings
-    settings, _ = gather(
-        lambda: read_axis("--sweep", texts[0], MOST_POINTS),
-        lambda: _require_alone(texts[0], experiment, beside),
+    options = {**vars(experiment.workload), **vars(experiment.search), **vars(experiment), **beside}
+    set_by = {
+        name: f"--{name.replace('_', '-')}"
+        for name, value in options.items()
+        if value is not None and value is not False and value != ()
+    }
+    fields = (override.partition("=")[0].strip() for override in experiment.overrides)
+    set_by |= {name: f"--set {name}" for name in fields}
+    set_by |= {"dataflow": set_by["mapspace"]} if "mapspace" in set_by else {}
+    *axes, _ = gather(
+        *(partial(read_axis, "--sweep", text, MOST_POINTS) for text in texts),
+        partial(require_once, "--sweep", texts, set_by),
     )
-    return settings
+    if (count := prod(map(len, axes))) > MOST_POINTS:
+        allowed = f"at most {MOST_POINTS:,} points; these are {count:,}"
+        raise InputError([fault("--sweep", " ".join(texts), allowed)])
+    return tuple(axes)
 
 
-def _require_alone(text: str, experiment: ExperimentOptions, beside: Mapping[str, object]) -> None:
-    """Refuse options that the sweep decides."""
-    parameter = parameter_of(text.partition("=")[0].strip())
-    if parameter is None:
-        return
-    allowed = f"nothing with --sweep {parameter.axis.name}, which sets it"
-    options = {
-        "workload": vars(experiment.workload),
-        "mapping": {**vars(experiment.search), **vars(experiment), **beside},
-        "accelerator": {},
-    }[parameter.axis.of]
-    fields = (*parameter.fields, *(["mapspace"] if parameter.axis.name == FLOWS.name else []))
-    values = {field: options.get(field) for field in fields}
-    faults = [
-        fault(f"--{field.replace('_', '-')}", value, allowed)
-        for field, value in values.items()
-        if value is not None and value is not False
-    ]
-    faults += [
-        fault("--set", override, allowed)
-        for override in experiment.overrides
-        if override.partition("=")[0].strip() in parameter.fields
-    ]
-    if parameter.axis.of == "mapping" and beside.get("mapping"):
-        said = f"nothing with --sweep {parameter.axis.name}: a mapping has decided it"
-        faults.append(fault("--mapping", beside["mapping"], said))
+def require_once(option: str, texts: Sequence[str], set_by: Mapping[str, str]) -> None:
+    """Refuse two axes that set the same field, or one that sets what an option has set.
+
+    ``set_by``: the options that were used, by field.
+    """
+    set_by, faults = dict(set_by), []
+    parameters = (parameter_of(text.partition("=")[0].strip()) for text in texts)
+    for parameter in filter(None, parameters):
+        axis = parameter.axis
+        for name in parameter.fields:
+            if name not in set_by and axis.of == "mapping" and "mapping" in set_by:
+                set_by[name] = set_by["mapping"]
+            if name in set_by:
+                allowed = f"nothing with {set_by[name]}, which sets {name}"
+                faults.append(fault(option, axis.name, allowed))
+            set_by[name] = f"{option} {axis.name}"
     require_none(faults)
 
 
@@ -172,8 +161,8 @@ def _points_text(parameter: Parameter | None, text: str) -> str:
     if parameter is None:
         return f"FIELD={FORMS}"
     name = parameter.axis.name
-    for given in (f"{text.replace(_DOTS, ':')}:x2", text):
+    for set_by in (f"{text.replace(_DOTS, ':')}:x2", text):
         with suppress(InputError):
-            read_axis("--sweep", f"{name}={given}", MOST_POINTS)
-            return f"{name}={given}"
+            read_axis("--sweep", f"{name}={set_by}", MOST_POINTS)
+            return f"{name}={set_by}"
     return f"{name}={FORMS}"

@@ -158,7 +158,8 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     at: dict[str, list[str]] = {}
     for row in rows:
         if row.result is not None:
-            where = row.lead.text if row.lead else ""
+            settings = (one.text for one in row.settings if one.axis.of == "accelerator")
+            where = ", ".join(settings)
             mm2 = None if row.figures is None else row.figures["area_mm2"]
             chips = f" ({row.chips} chips)" * (row.chips > 1 and mm2 is not None)
             places = at.setdefault(figure_text(mm2, "mm2") + chips, [])

@@ -93,7 +93,8 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
         del names["prompt"]
     shown = {name: key for name, key in names.items() if key in parameters and name not in varied}
     sizes = [f"{name} {parameters[key]}" for name, key in shown.items()]
-    sizes += [f"{rank}={size}" for rank, size in parameters.get("shape", {}).items()]
+    ranks = parameters.get("shape", {}).items()
+    sizes += [f"{rank}={size}" for rank, size in ranks if rank not in varied]
     for step in ("stride", "dilation"):
         height, width = parameters.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []

@@ -290,7 +290,7 @@ def sizes_of(workload: Workload) -> dict[str, Any]:
     return {name: value for name, value in every.items() if not isinstance(value, Mapping)}
 
 
-def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -> None:
+def require_sizes(option: str, axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -> None:
     """Refuse axes of parameters that no workload has.
 
     Raises:
@@ -304,7 +304,7 @@ def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -
             if not having:
                 every = sorted({key for load in loads for key in sizes_of(load.workload)})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
-                faults.append(Fault("command line", "--axis", axis[0].axis.name, allowed))
+                faults.append(Fault("command line", option, axis[0].axis.name, allowed))
     if faults:
         raise InputError(faults)
 

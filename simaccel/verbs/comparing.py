@@ -160,7 +160,8 @@ def comparison_title(points: Sequence[Point]) -> str:
         return title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
     if lead is not None and lead.axis in (_RUN, _WORKLOAD):
         return "several workloads" if lead.axis == _WORKLOAD else "several runs"
-    names = {*varied_names([point.row for point in points]), *(() if lead else _LENGTH)}
+    columns = varied_names([point.row for point in points])
+    names = {name.removeprefix("workload.") for name in (*columns, *(() if lead else _LENGTH))}
     phases = phase_words((point.workload for point in points), names) if "phase" in names else []
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
     numbers = {", ".join(number_words(point.workload)): None for point in points}

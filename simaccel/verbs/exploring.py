@@ -138,7 +138,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     options = as_options(options, searched_objective(objective))
     space = DesignSpace(tuple(loaded), tuple(weighted), tuple(dimensions), names, options)
     space.require_energies(objective)
-    require_sizes(space.axes, space.loads)
+    require_sizes("--axis", space.axes, space.loads)
     require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
     kept = store_in(store)

@@ -14,7 +14,7 @@ from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.lists import WantedRows
 from simaccel.cli.output import OutputFiles
 from simaccel.cli.search_options import SearchOptions
-from simaccel.cli.sweep import MOST_POINTS, read_sweep, swept_points
+from simaccel.cli.sweep import MOST_POINTS, read_sweeps, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.parameters import PARAMETERS
@@ -30,7 +30,7 @@ ASKED = ExperimentOptions("edge", (), WorkloadOptions("bert"))
 
 
 def swept(text: str, asked: ExperimentOptions = ASKED) -> Settings:
-    return read_sweep((text,), asked)
+    return read_sweeps((text,), asked)[0]
 
 
 def numbers(text: str) -> list[int]:
@@ -43,7 +43,7 @@ def texts(text: str) -> list[str]:
 
 
 def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
-    return [str(one) for one in faults_of(read_sweep, sweeps, asked)]
+    return [str(one) for one in faults_of(read_sweeps, sweeps, asked)]
 
 
 def test_sizes_of_a_shape_are_swept(cli: Call) -> None:
@@ -129,7 +129,7 @@ def test_what_multiplies_has_a_logarithmic_axis(text: str, log: bool) -> None:  
 
 
 def test_nothing_given_is_no_sweep() -> None:
-    assert read_sweep((), ASKED) == ()
+    assert read_sweeps((), ASKED) == ()
 
 
 def test_a_thousand_points_are_allowed() -> None:
@@ -139,23 +139,36 @@ def test_a_thousand_points_are_allowed() -> None:
     assert message.endswith("allowed: at most 1,000 points; these are 1,001")
 
 
+def test_sweeps_are_combined(cli: Call) -> None:
+    """Each row is the run of both values alone; the last sweep varies fastest."""
+    line = "--hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    rows = cli.json(f"compare {line} --sweep dram-latency=0,9 --sweep workload.M=3,9")
+    pairs = [(row["dram_latency_cycles"], row["M"]) for row in rows]
+    assert pairs == [(0, 3), (0, 9), (9, 3), (9, 9)]
+    alone = [
+        cli.json(f"run {line.replace('M=9', f'M={m}')} --set dram.latency_cycles={latency}")
+        for latency, m in pairs
+    ]
+    assert [row["cycles"] for row in rows] == [row["cycles"] for row in alone]
+
+
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [
         (
             "seq-len=1,2",
             ExperimentOptions("edge", (), WorkloadOptions("bert", seq_len="7,8")),
-            "--seq-len: got '7,8'; allowed: nothing with --sweep seq-len, which sets it",
+            "--sweep: got 'seq-len'; allowed: nothing with --seq-len, which sets seq_len",
         ),
         (
             "batch=1,2",
             ExperimentOptions("edge", (), WorkloadOptions("bert", batch="7")),
-            "--batch: got '7'; allowed: nothing with --sweep batch, which sets it",
+            "--sweep: got 'batch'; allowed: nothing with --batch, which sets batch",
         ),
         (
             "array=16,32",
             ExperimentOptions("edge", ("clock_hz=7 Hz", "array.cols=7"), WorkloadOptions("bert")),
-            ("--set: got 'array.cols=7'; allowed: nothing with --sweep array, which sets it"),
+            "--sweep: got 'array'; allowed: nothing with --set array.cols, which sets array.cols",
         ),
     ],
 )
@@ -208,7 +221,7 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
     sizes: WorkloadSizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
     expected = sizes | cast("WorkloadSizes", {} if changes else {name.replace("-", "_"): int(text)})
     (point,) = swept_points(
-        swept(f"{name}={text}"), [build("bert", **sizes)], load_accelerator(before)
+        [swept(f"{name}={text}")], [build("bert", **sizes)], load_accelerator(before)
     )
     assert point.accelerator == load_accelerator(file)
     assert (point.accelerator == load_accelerator(before)) == (not changes)
@@ -221,7 +234,7 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
 def test_a_workload_of_sizes_is_swept_like_a_model() -> None:
     document = {"kind": "attention", "hidden": 6, "heads": 3, "head_size": 5, "ff_size": 7}
     before = parse_workload({**document, "batch": 2, "seq_len": 3})
-    (point,) = swept_points(swept("seq-len=9"), [before], load_accelerator("toy"))
+    (point,) = swept_points([swept("seq-len=9")], [before], load_accelerator("toy"))
     assert point.workload == parse_workload({**document, "batch": 2, "seq_len": 9})
 
 
@@ -244,8 +257,8 @@ def test_formats_are_swept_where_the_accelerator_gives_them(cli: Call) -> None:
 def test_an_impossible_value_is_refused_as_in_a_file() -> None:
     sweep = swept("array=512,1024")
     workload, edge = build("bert", batch=1, seq_len=8), load_accelerator("edge")
-    swept_points(sweep[:1], [workload], edge)
-    said = refusal_of(swept_points, sweep, [workload], edge)
+    swept_points([sweep[:1]], [workload], edge)
+    said = refusal_of(swept_points, [sweep], [workload], edge)
     assert said == (
         "--sweep array=1024x1024: buffer.capacity_bytes: got 524288; "
         "allowed: at least 2 MiB, one 2-byte operand of a 1024 x 1024 fold"
@@ -254,10 +267,10 @@ def test_an_impossible_value_is_refused_as_in_a_file() -> None:
 
 def test_a_workload_without_the_parameter_is_refused() -> None:
     sweep = swept("seq-len=9")
-    said = refusal_of(swept_points, sweep, [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
+    said = refusal_of(swept_points, [sweep], [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
     assert said == (
-        "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
-        "dram-bandwidth, dram-latency, array, clock, precision; workload gemm has no seq_len"
+        "command line: --sweep: got 'seq-len'; allowed: a parameter of a workload; "
+        "one of B, K, M, N, kind"
     )
 
 
@@ -325,6 +338,6 @@ def test_experts_are_spread_as_their_list_spreads_them() -> None:
 def test_unlimited_stays_unlimited() -> None:
     sweep = swept("buffer=1MiB")
     free = load_accelerator("edge", ["dram.bandwidth_bytes_per_second=unlimited"])
-    (point,) = swept_points(sweep, [build("bert", batch=1, seq_len=8)], free)
+    (point,) = swept_points([sweep], [build("bert", batch=1, seq_len=8)], free)
     assert point.accelerator.dram.bandwidth_bytes_per_second is None
     assert point.accelerator.buffer.capacity_bytes == 2**20

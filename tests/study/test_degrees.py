@@ -185,7 +185,7 @@ def test_sizes_of_workloads_are_scenarios_and_not_choices() -> None:
     space = DesignSpace((TOY,), loads, (
         _axis_of("seq-len", "seq_len", (4, 16), "workload"),
     ))  # fmt: skip
-    require_sizes(space.axes, space.loads)
+    require_sizes("--axis", space.axes, space.loads)
     short, long = space.designs(range(2))
     assert (short.row.scenario, long.row.scenario) == (("4",), ("16",))
     assert [load.workload.parameters.get("seq_len") for load in long.loads] == [16, None]
