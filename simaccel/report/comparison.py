@@ -158,7 +158,7 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     at: dict[str, list[str]] = {}
     for row in rows:
         if row.result is not None:
-            settings = (one.text for one in row.settings if one.axis.of == "accelerator")
+            settings = (each.text for each in row.settings if each.axis.of == "accelerator")
             where = ", ".join(settings)
             mm2 = None if row.figures is None else row.figures["area_mm2"]
             chips = f" ({row.chips} chips)" * (row.chips > 1 and mm2 is not None)
