@@ -11,6 +11,7 @@ from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.what_if import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
+from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.rows import engine_rows, operator_rows, user_estimate_figures
@@ -136,7 +137,9 @@ def waits_table(result: ExperimentResult) -> Table:
         Column(
             "stalls of the array",
             "run",
-            lambda run: stalls_text(run.engines[ARRAY].stalls, run.cycles, _TOP_CAUSES),
+            lambda run: stalls_text(
+                run.engines[computing_unit(run, ARRAY)].stalls, run.cycles, _TOP_CAUSES
+            ),
             "wrapped",
         ),
     )
@@ -348,7 +351,7 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
     if not causes:
         return "no cycle more"
     largest = list(causes.items())[:_MOST_CAUSES]
-    unit = computing_unit(run)
+    unit = without_core(computing_unit(run))
     shown = ", ".join(
         f"{f'{cause_text(unit)} ' * (cause in OF_UNIT)}{cause_text(cause)} "
         f"{fine_share_text(n / run.cycles)}"

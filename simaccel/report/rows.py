@@ -7,7 +7,7 @@ from typing import Any
 
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text, energy_text, share_text
-from simaccel.run.limits import kind_of
+from simaccel.run.limits import computing_unit, kind_of
 from simaccel.run.memories import dram_by_class
 from simaccel.study.experiment import (
     ExperimentResult,
@@ -43,7 +43,7 @@ def operator_rows(
             "bound_cycles": sum(row_terms(operator_row).values()),
             "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
-            **stall_figures(run.engines[ARRAY].stalls),
+            **stall_figures(run.engines[computing_unit(run, ARRAY)].stalls),
             **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
             "energy_pj": total_energy_pj(run, result.accelerator),
         }

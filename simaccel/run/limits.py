@@ -18,7 +18,7 @@ from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
 from simaccel.hardware.chips import LINK_CHANNEL
-from simaccel.hardware.cores import CORE_NOC, without_core
+from simaccel.hardware.cores import CORE_NOC, core_of_name, on_core, without_core
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spec import copy_spec
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
@@ -237,7 +237,7 @@ def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:
     """
     account = run.engines[computing_unit(run)]
     if account.idle > max(account.stalls.values(), default=0):
-        account = run.engines[SFU]
+        account = run.engines[computing_unit(run, SFU)]
     starts = max(engine.stalls.get("start", 0) for engine in run.engines.values())
     return Counter({**account.stalls, "start": starts})
 
@@ -361,9 +361,16 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 """Causes from which a term is subtracted, the likeliest first; terms of memories: `_DRAM`."""
 
 
-def computing_unit(run: Run | OperatorRun) -> str:
-    """Return the computing engine of a run: the array if it does any work, else the SFU."""
-    return ARRAY if run.engines[ARRAY].busy else SFU
+def computing_unit(run: Run | OperatorRun, unit: str = "") -> str:
+    """Return the computing engine of a run: the array if it does any work, else the SFU.
+
+    Of several cores that of the first one that computes. ``unit``: which it is to be.
+    """
+    busy = (name for name, account in run.engines.items() if account.busy)
+    cores = (core_of_name(name) for name in busy if without_core(name) in COMPUTE_UNITS)
+    core = min(cores, default=0)
+    works = run.engines[on_core(core, ARRAY)].busy
+    return on_core(core, unit or (ARRAY if works else SFU))
 
 
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:
@@ -377,9 +384,10 @@ def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[s
     left = Counter({BUSY: account.busy, IDLE: account.idle, **account.stalls})
     if sum(terms.values()) > run.cycles:
         return {}
-    for term in sorted(terms, key=lambda name: name != unit):
+    plain = without_core(unit)
+    for term in sorted(terms, key=lambda name: name not in (unit, plain)):
         link = (CORE_NOC,) if term.startswith(CORE_NOC) else _DRAM
-        own = (BUSY,) if term == unit else _COVERED.get(term, link)
+        own = (BUSY,) if term in (unit, plain) else _COVERED.get(term, link)
         _take(left, terms[term], (*own, BUSY))
     return {cause: n for cause, n in left.most_common() if n}
 

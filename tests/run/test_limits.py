@@ -213,6 +213,10 @@ def test_terms_of_the_bound_take_their_own_causes(
     found = waiting_by_cause(run, terms)
     assert found == left
     assert list(found.values()) == sorted(found.values(), reverse=True)
+    idle = {name: EngineCycles(0, 100, {}) for name in ("array", "sfu")}
+    other = replace(run, engines={**idle, "core1.array": run.engines["array"]})
+    assert computing_unit(other) == "core1.array"
+    assert waiting_by_cause(other, terms) == left
 
 
 def test_a_bound_above_the_cycles_of_a_group_leaves_nothing() -> None:
