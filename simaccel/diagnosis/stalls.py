@@ -18,10 +18,10 @@ from typing import Any
 from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import core_of_name, on_core
+from simaccel.hardware.cores import core_of_name, on_core, without_core
 from simaccel.run.limits import operators_of
 from simaccel.trace import Stall, TraceReader
-from simaccel.units import COMPUTE_UNITS
+from simaccel.units import ARRAY, COMPUTE_UNITS
 from simaccel.workload import Workload
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
@@ -168,12 +168,19 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
 
 
 def ideal_cycles(part: OperatorDiagnosis, workload: Workload, accelerator: Accelerator) -> float:
-    """Return the cycles of a part's MACs if all PEs were busy; 0 where MACs are unknown."""
-    if not part.macs:
+    """Return the cycles of a part's MACs if all PEs of the arrays that work on it were busy.
+
+    0 where MACs are unknown.
+    """
+    busy = [name for name, causes in part.engines.items() if causes.get("busy")]
+    arrays = sum(without_core(name) == ARRAY for name in busy)
+    if not part.macs or not arrays:
         return 0.0
     is_run = part.name == TOTAL
     names = [*workload.by_name] if is_run else operators_of(workload, part.name)
-    return float(part.macs * mac_share(workload, accelerator, names)) / accelerator.pes
+    return (
+        float(part.macs * mac_share(workload, accelerator, names)) / accelerator.array.pes / arrays
+    )
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:

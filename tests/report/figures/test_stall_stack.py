@@ -1,6 +1,7 @@
 """The stall stack: where the cycles of an engine go, operator by operator."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from simaccel.diagnosis.stalls import OperatorDiagnosis, ideal_cycles
 from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.stall_stack import (
@@ -21,6 +23,7 @@ from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Stall, TraceReader
 from simaccel.workload import gemm
+from tests.machine.accelerators import accelerator
 
 
 def test_stacks_are_what_the_run_booked(trace: TraceReader) -> None:
@@ -153,3 +156,12 @@ def test_utilisations_of_a_chip_among_others_are_its_own(tmp_path: Path) -> None
     with TraceReader.open(path) as trace:
         (stack,) = stall_stacks(trace)
     assert stack.ideal_cycles / stack.total == pytest.approx(result.utilisation)
+
+
+def test_utilisations_are_of_the_arrays_that_work() -> None:
+    """1600 MACs on 4 x 4 PEs: 100 cycles, or 50 on two of four cores."""
+    engines = {f"core{core}.array": {"busy": 120} for core in (1, 2)} | {"array": {"idle": 120}}
+    both = OperatorDiagnosis("gemm", 120, engines, macs=1600, core=1)
+    alone = replace(both, engines={"core1.array": {"busy": 120}})
+    workload, on = gemm(m=4, k=4, n=100), accelerator(cores={"count": 4})
+    assert [ideal_cycles(part, workload, on) for part in (alone, both)] == [100, 50]
