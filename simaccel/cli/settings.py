@@ -233,7 +233,8 @@ def _setting_arguments(
             raise InputError([fault("--set", text, f"--{long_name} {value}".strip())])
         if name in _SHAPE_SIZES and "--shape" in known:
             raise InputError([fault("--set", text, f"one more size: --shape ...,{text}")])
-        near = get_close_matches(long_name, settings, n=1, cutoff=_NEAR)
+        wanted = _SHORT.get(name.strip().lower(), long_name)
+        near = get_close_matches(wanted, settings, n=1, cutoff=_NEAR)
         if near and "." not in name and not _is_section(name.strip()):
             raise InputError([fault("--set", text, f"{MEANT} '{near[0]}={value}'?")])
         return ["--set", text]
@@ -247,6 +248,10 @@ def _setting_arguments(
     return [*param.secondary_opts]
 
 
+_SHORT: Final = {
+    f"{name[0]}p": f"{name}-parallel" for name in ("tensor", "data", "expert", "pipeline")
+}
+"""Settings of parallelism, by what they are called for short."""
 _SHAPE_SIZES: Final = ("stride", "dilation")
 """Sizes of a convolution, which --shape takes; a message says so."""
 

@@ -160,19 +160,19 @@ def _fastest(
 def _fastest_of(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = None) -> _Found:
     """Return the candidate with the least cost, or the fewest cycles of those that ``run``.
 
-    A candidate is run unless it exceeds memories more than the first, or its estimate is above the
-    fewest cycles so far by 5%.
+    A candidate is run unless it exceeds a memory, or its estimate is above the fewest cycles so far
+    by 5%. Where the first exceeds a memory, its run will be refused, and none is made.
 
     Raises:
         InputError: nothing is legal.
     """
     each = _legal_by_cost(possible)
     first, best = next(each)
-    if run is None:
+    if run is None or first.beyond:
         return best
     fewest = run(best, math.inf)
     for cost, candidate in each:
-        if cost.beyond > first.beyond or cost.cycles >= _TOO_HIGH * fewest:
+        if cost.beyond or cost.cycles >= _TOO_HIGH * fewest:
             break
         cycles = run(candidate, fewest)
         if cycles < fewest:

@@ -42,7 +42,7 @@ def require_room(
 
 
 def _demands_of_chip(
-    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str = ""
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str | None = None
 ) -> list[MemoryDemand]:
     """Return what a chip needs of each memory for its share of a workload."""
     share = chip_share(workload, accelerator, options, dataflow)

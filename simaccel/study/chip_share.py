@@ -63,12 +63,12 @@ class ChipShare:
 
 
 def chip_share(
-    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str = ""
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str | None = ""
 ) -> ChipShare | None:
     """Return the share of one chip, for which a mapping is searched; None on a single chip.
 
     Without degrees it is that of the fastest split for ``dataflow``: by runs where it needs no
-    search (or the chip's compiler is known), else by estimated cycles.
+    search (or the chip's compiler is known), else by estimated cycles; None: by these alone.
 
     Raises:
         InputError: degrees don't fit the chips, or don't divide the workload.
@@ -113,7 +113,7 @@ def with_split(workload: Workload, accelerator: Accelerator, options: Options) -
 
 
 def _split_of(
-    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str | None
 ) -> LegalSplit | None:
     """Return the split that a workload was compiled for, if these chips can; else the fastest.
 
@@ -149,8 +149,10 @@ def settle_loads(
     return settle_degrees(options, accelerator, works, run)
 
 
-def _plain_dataflow(dataflow: str, chip: Accelerator) -> str:
+def _plain_dataflow(dataflow: str | None, chip: Accelerator) -> str:
     """Return a dataflow that needs no search: the given one, else the compiler's; "" if none."""
+    if dataflow is None:
+        return ""
     if dataflow.partition("-")[0] == UNSEARCHED:
         return dataflow
     return DEPLOYED if chip.compiler.described else ""
@@ -164,7 +166,9 @@ class SplitRun:
     shard_weights: bool
 
     @classmethod
-    def for_dataflow(cls, accelerator: Accelerator, dataflow: str, options: Options) -> Self | None:
+    def for_dataflow(
+        cls, accelerator: Accelerator, dataflow: str | None, options: Options
+    ) -> Self | None:
         """Return the runs for a dataflow; None where mappings need a search."""
         unsearched = _plain_dataflow(dataflow, accelerator)
         return cls(unsearched, options.shard_weights) if unsearched else None
@@ -198,7 +202,7 @@ class SplitRun:
 
 
 def _chip_work(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+    workload: Workload, accelerator: Accelerator, dataflow: str | None, options: Options
 ) -> ChipWork:
     """Return the estimate of a workload's splits, with the `slowdowns` of a dataflow."""
     chip, parameters = accelerator.with_sections(chips=ONE_CHIP), repr(workload.parameters)
@@ -208,7 +212,7 @@ def _chip_work(
 
 @lru_cache(8)
 def _slowdowns(
-    workload: Workload, chip: Accelerator, dataflow: str, _parameters: str
+    workload: Workload, chip: Accelerator, dataflow: str | None, _parameters: str
 ) -> dict[str, Fraction]:
     """Return the factor of each operator's cycles over `ChipWork`'s estimate, by a dataflow.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Spread
 from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
@@ -108,6 +109,20 @@ def test_a_split_is_chosen_by_the_shards_of_weights_that_a_chip_holds() -> None:
     assert beyond + 2**20 == held
     demands, *_ = memory_demands(share.pod.workload, on, pod=share.pod)
     assert demands.by_part["weights"] + demands.by_part["cache"] == held
+
+
+def test_what_does_not_fit_is_refused_before_any_split_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Caches of 64 x 100,000 tokens: 64 MiB of each thousand in each of 32 layers."""
+
+    def run(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Machine, "cycles_below", run)
+    work = build("llama3-8b", phase="prefill", prompt=100_000, scope="model", batch=64)
+    with pytest.raises(MemoryOverflowError, match=r"64 chips hold it|128 chips hold it"):
+        simulate(work, load_accelerator("tpu_v5e", ["chips=2"]), "deployed")
 
 
 def _weights(work: Workload) -> int:
