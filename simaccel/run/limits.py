@@ -24,7 +24,6 @@ from simaccel.hardware.spec import copy_spec
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.numbers import SHARED
-from simaccel.program.cores import chip_count
 from simaccel.program.program import Compute, Folds, Node, Operator, Program, ProgramLoop
 from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, COMPUTE_UNITS, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
@@ -162,7 +161,7 @@ def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
     names = [operator.name for operator in result.workload.operators]
-    share = mac_share(result.workload, result.accelerator, names) / chip_count(result.program)
+    share = mac_share(result.workload, result.accelerator, names)
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
 
 
@@ -210,7 +209,13 @@ def _limit(
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         whole = predicted.resources[busiest]
-        name = _of_array(run.native_macs * share / accelerator.pes, whole, loading)
+        accounts = run.engines.items()
+        arrays = sum(account.busy > 0 for lane, account in accounts if without_core(lane) == ARRAY)
+        ideal = run.native_macs * share / (accelerator.array.pes * max(arrays, 1))
+        if loading * _HALF > whole:  # the largest part: loading, unused PEs, or MACs
+            name = LOADING
+        elif ideal * _HALF < whole - loading:
+            name = UNFILLED
     return RunLimit(name, work[busiest] / cycles, _section(accelerator, busiest))
 
 
@@ -240,16 +245,6 @@ def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:
         account = run.engines[computing_unit(run, SFU)]
     starts = max(engine.stalls.get("start", 0) for engine in run.engines.values())
     return Counter({**account.stalls, "start": starts})
-
-
-def _of_array(ideal: Fraction, work: int, loading: int) -> str:
-    """Return the largest part of the array's work: loading, unused PEs, or MACs.
-
-    ``ideal``: cycles of the MACs on all PEs.
-    """
-    if loading * _HALF > work:
-        return LOADING
-    return UNFILLED if ideal * _HALF < work - loading else ARRAY
 
 
 class FreeArray(ArraySpec):

@@ -27,6 +27,7 @@ from simaccel.workload import (
     with_precision,
 )
 from tests.machine.accelerators import accelerator
+from tests.trees import einsum, mapping, workload
 from tests.workload.language.reference import small
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
@@ -185,6 +186,14 @@ def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str
     workload = build("bert", seq_len=64, scope="la")
     result = simulate(workload, load_accelerator("edge", [change]), "naive")
     assert told in _answer(result)
+
+
+def test_an_array_among_others_is_full() -> None:
+    """A product of 2000 x 4 x 4 on one of four arrays of 4 x 4 streams a row a cycle."""
+    of = workload(einsum("P", "C m n", "A m k", "B k n", m=2000, k=4, n=4))
+    tree = "group P on core 1\n  keep A buffer, B buffer, C buffer\n  do P array ws"
+    result = simulate(of, accelerator(cores={"count": 4}), mapping(of, tree))
+    assert (result.rows[0].limit.name, result.limit.name) == ("array", "array")
 
 
 def _run_waiting(busy: int, idle: int = 0, **stalls: int) -> OperatorRun:
