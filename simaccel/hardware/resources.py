@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.chips import LINK_CHANNEL
+from simaccel.hardware.chips import LINK_CHANNEL, ChipPod
 from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
 
 
@@ -24,7 +24,7 @@ def resource(channel: str) -> str:
 def channel_rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
     """Return the bytes per cycle of a channel of each resource; None: no limit."""
     pod, cores = accelerator.pod, accelerator.cores
-    links = Fraction(pod.links_of_chip) / len(pod.channels) if pod.channels else Fraction(0)
+    links = Fraction(pod.links_of_chip) / (_link_channels(pod) or 1)
     rates = {
         "buffer_read": (accelerator.read_rate, Fraction(1)),
         "buffer_write": (accelerator.write_rate, Fraction(1)),
@@ -43,6 +43,11 @@ def channel_rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
     }
 
 
+def _link_channels(pod: ChipPod) -> int:
+    """Return the number of channels with links: those of dimensions with several chips."""
+    return sum(size > 1 for size in pod.shape)
+
+
 def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fraction | None]:
     """Return the limit of each resource in bytes per cycle; None: no limit.
 
@@ -53,7 +58,7 @@ def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fra
     cores = sum(core % CHIP < PIPELINE for core in places) or 1
     backing = accelerator.every_backing
     counts = {name: chips * memory.dram.channels for name, memory in backing.items()}
-    counts |= {LINK_CHANNEL: chips * len(accelerator.pod.channels)}
+    counts |= {LINK_CHANNEL: chips * _link_channels(accelerator.pod)}
     counts |= {CORE_NOC: chips * len(accelerator.cores.every_link)}
     return {
         name: None if rate is None else rate * counts.get(name, cores)

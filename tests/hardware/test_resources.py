@@ -33,7 +33,7 @@ def test_limits_count_chips_and_cores() -> None:
 
 
 def test_chips_share_their_links() -> None:
-    """A chip of 2 x 2 at 720 MHz has a link to either neighbour, in a channel by dimension."""
-    torus = ["links.topology=torus", "links.dimensions=2", "links.bytes_per_second=7200 MB/s"]
-    pod = load_accelerator("edge", ["chips=2x2", *torus])
+    """A chip of 2 x 2 x 1 at 720 MHz has a link to either neighbour, in a channel by dimension."""
+    torus = ["links.topology=torus", "links.dimensions=3", "links.bytes_per_second=7200 MB/s"]
+    pod = load_accelerator("edge", ["chips=2x2x1", *torus])
     assert [rates["links"] for rates in (channel_rates(pod), limits_of(pod, ["array"]))] == [10, 20]

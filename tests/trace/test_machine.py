@@ -102,6 +102,13 @@ def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) ->
         assert all(e.command.startswith("compute ") and e.operator for e in busy)
 
 
+MESH = [
+    "cores.noc.topology=mesh",
+    "cores.noc.link_bytes_per_cycle=16",
+    "cores.noc.hop_cycles=2",
+]
+
+
 def _spread(trace: TraceReader, lane: str, column: str) -> list[float]:
     """What one lane holds, or serves, in each cycle, from its events one by one."""
     found: list[float] = []
@@ -221,3 +228,23 @@ def test_checkpoints_change_nothing_that_is_read(
         often.check()
         for lane in ("engine", *whole.channels, *whole.tiles):
             assert np.array_equal(often.events(lane=lane), whole.events(lane=lane))
+
+
+def _require_service(path: Path, shown: set[str]) -> None:
+    """Bytes over the limit of all channels are at most the cycles of service over all cycles."""
+    with TraceReader.open(path) as trace:
+        series = trace.bandwidth(bins=1)
+        for at, channel in enumerate(series.channels):
+            limit, share = series.bytes_per_cycle[channel], series.share(channel)[0]
+            assert limit is None or series.moved[at, 0] / (limit * trace.cycles) <= share + 1e-9
+        assert all(series.share(channel)[0] for channel in shown)
+
+
+def test_no_link_moves_more_than_its_service(tmp_path: Path) -> None:
+    step = transformer(SMALL, phase="decode", kv_len=8, scope="model")
+    pod, options = load_accelerator("tpu_v5e", ["chips=2x1"]), Options(tensor_parallel=2)
+    record(tmp_path / "t.h5", step, pod, "deployed", options=options)
+    _require_service(tmp_path / "t.h5", {"links", "dram"})
+    cores = load_accelerator("edge", ["cores.count=4", *MESH])
+    record(tmp_path / "u.h5", gemm(m=64, k=64, n=64), cores, "flex")
+    _require_service(tmp_path / "u.h5", {"core_noc", "buffer_read"})
