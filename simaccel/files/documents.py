@@ -215,6 +215,10 @@ _KINDS: Final = {
     "groups": "a mapping, which is given with --mapping",
     "kind": "a workload of simaccel, which is a --workload",
     "problem": "a Timeloop problem, which is a --workload",
+    **dict.fromkeys(
+        ("mapper", "mapping", "mapspace_constraints", "architecture_constraints"),
+        "a mapper, mapping or constraints of Timeloop, which simaccel does not read",
+    ),
 }
 """Kinds of documents, by a field that one of another kind doesn't have."""
 

@@ -125,7 +125,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     assert [(one["name"], one["macs"]) for one in found["not_taken"]] == [("Det_1", None)]
     assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
-        ("", "--set dim n: got nothing; allowed: n=SIZE, the size of dimension"),
+        ("", "--set dim n: got nothing; allowed: dim=n=SIZE, the size of dimension"),
         ("--set dim=n", "--set dim: got 'n'; allowed: NAME=SIZE, as in n=1"),
         ("--set dim=n=5 --layer a", "; only networks, topologies and descriptions have layers"),
         ("--set dim=N=5", "--set dim N: got 5; did you mean 'n'?"),

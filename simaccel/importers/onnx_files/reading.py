@@ -191,7 +191,7 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
             while f"{tensor.name}.{len(kind.shape.dim)}" in dims:
                 kind.shape.dim.add()
             if not kind.shape.dim:
-                what = f"{tensor.name}.0=SIZE and so on: input {tensor.name} says no shape"
+                what = f"dim={tensor.name}.0=SIZE and so on: input {tensor.name} says no shape"
                 raise InputError([Fault(str(path), f"--dim {tensor.name}.0", ABSENT, what)])
     unknown = [
         output.type.tensor_type
@@ -282,7 +282,7 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
             dim.dim_value = dims[known[0]]
     meant = {name: near for name in dims if (near := _meant(name, missing)) and name not in used}
     faults += [
-        Fault(str(path), f"--dim {name}", ABSENT, f"{name}=SIZE, the size of {what}")
+        Fault(str(path), f"--dim {name}", ABSENT, f"dim={name}=SIZE, the size of {what}")
         for name, what in missing.items()
         if name not in meant.values()
     ]

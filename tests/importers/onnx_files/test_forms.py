@@ -364,7 +364,9 @@ def test_an_input_without_a_shape_gets_its_dimensions(tmp_path: Path) -> None:
     nothing: Any = None
     save(path, nodes, {"x": (F32, nothing)}, {"y": (F32, nothing)}, {"w": _floats(8, 6)})
     assert load_onnx(path, {"x.0": 4, "x.1": 8}).workload.macs == 4 * 48
-    with pytest.raises(InputError, match=r"--dim x\.0: got nothing; allowed: x\.0=SIZE and so on"):
+    with pytest.raises(
+        InputError, match=r"--dim x\.0: got nothing; allowed: dim=x\.0=SIZE and so on"
+    ):
         load_onnx(path)
 
 

@@ -186,8 +186,8 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
     nodes = onnx_nodes("top, which = TopK(x, k)")
     path = _save(tmp_path, nodes, {"x": ["n", None]}, {"top": [10]}, values={"k": np.array([1])})
     assert _faults(path, {"m": 3}) == [
-        "--dim n: n=SIZE, the size of dimension 0 of input x",
-        "--dim x.1: x.1=SIZE, the size of dimension 1 of input x",
+        "--dim n: dim=n=SIZE, the size of dimension 0 of input x",
+        "--dim x.1: dim=x.1=SIZE, the size of dimension 1 of input x",
         "--dim m: a dynamic dimension of an input",
     ]
     assert _faults(path, {"n": -1, "x.1": 4}) == ["--dim n: a whole number from 0 to 1073741824"]
