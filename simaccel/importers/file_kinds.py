@@ -25,7 +25,8 @@ KIND_ADVICE: Final[dict[FileKind, str]] = {
     "topology": "a SCALE-Sim topology, which is a --workload",
     "layout": "a SCALE-Sim layout of memory banks, which simaccel does not model: leave it out",
     "config": "a Hugging Face config.json, which is a --workload",
-    "description": "a MAESTRO description, which is a --workload, or with directives a --mapping",
+    "description": "a MAESTRO description, which is a --workload, with its directives by "
+    "--dataflow directives",
     "weights": "weights of a model (PyTorch, Keras, TFLite, GGUF, safetensors): export it to ONNX, "
     "with or without its weights, or give the config.json of a transformer",
     "MAESTRO's hardware": "a hardware file of MAESTRO, which is given with `directives --hw`",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from simaccel.errors import Fault, InputError
 from simaccel.files.documents import document_text, read_text, refuse_others
 from simaccel.files.schema import read_yaml
 from simaccel.mapping.checks import require_mapping
@@ -34,6 +35,9 @@ def load_mapping(
             there are none, all faults of the trees.
         NotThisWorkloadError: the mapping is for another workload.
     """
+    if path.suffix == ".m":
+        allowed = f"{A_MAPPING}; directives are those of a --workload with --dataflow directives"
+        raise InputError([Fault(str(path), "document", "a MAESTRO description", allowed)])
     text = read_text(path, "mapping")
     if text.lstrip().startswith(BEGINNING):
         mapping = parse_text(text, str(path))
