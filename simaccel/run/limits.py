@@ -359,13 +359,15 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 def computing_unit(run: Run | OperatorRun, unit: str = "") -> str:
     """Return the computing engine of a run: the array if it does any work, else the SFU.
 
-    Of several cores that of the first one that computes. ``unit``: which it is to be.
+    Of several cores it is on that whose unit is idle least. ``unit``: which it is to be.
     """
-    busy = (name for name, account in run.engines.items() if account.busy)
-    cores = (core_of_name(name) for name in busy if without_core(name) in COMPUTE_UNITS)
-    core = min(cores, default=0)
-    works = run.engines[on_core(core, ARRAY)].busy
-    return on_core(core, unit or (ARRAY if works else SFU))
+    cores = [
+        (without_core(name) != ARRAY, account.idle, core_of_name(name))
+        for name, account in run.engines.items()
+        if account.busy and without_core(name) in COMPUTE_UNITS
+    ]
+    on_sfu, _, core = min(cores, default=(True, 0, 0))
+    return on_core(core, unit or (SFU if on_sfu else ARRAY))
 
 
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:

@@ -223,6 +223,7 @@ def test_terms_of_the_bound_take_their_own_causes(
     assert found == left
     assert list(found.values()) == sorted(found.values(), reverse=True)
     idle = {name: EngineCycles(0, 100, {}) for name in ("array", "sfu")}
+    idle["core2.array"] = EngineCycles(50, 50, {})  # ends before core 1, which the others await
     other = replace(run, engines={**idle, "core1.array": run.engines["array"]})
     assert computing_unit(other) == "core1.array"
     assert waiting_by_cause(other, terms) == left
