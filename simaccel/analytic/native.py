@@ -50,38 +50,47 @@ def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction
 
 
 def least_fold_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
-    """Return the least cycles in which all folds stream, whatever a mapping's tiles and orders are.
+    """Return the least cycles of all folds, whatever a mapping's tiles and orders are.
 
     An array of R x C PEs holds at most R x C elements of an operand, and streams the third rank of
     a product past them: no pieces have fewer folds than ``ceil(k / R) ceil(n / C)`` of m steps, or
-    as many with the ranks in other places. What has no such ranks takes its MACs on all PEs.
+    as many with the ranks in other places. In each of the ``ceil(n / C)`` strips of columns all k
+    rows shift in (or the results out), a row a cycle, beside the stream of another fold or alone
+    (`ArraySpec.fold_cycles`). What has no such ranks takes its MACs on all PEs.
     """
     array, total = accelerator.array, Fraction()
     for operator, times, pace in _einsums(workload, accelerator):
-        steps = Fraction(operator.macs, accelerator.pes)
+        cycles = pace * Fraction(operator.macs, accelerator.pes)
         if isinstance(array, ArraySpec):
             arrays = accelerator.pes // (array.rows * array.cols)
-            steps = max(steps, Fraction(_least_steps(operator, array), arrays))
-        total += times * pace * steps
+            cycles = max(cycles, Fraction(_least_cycles(operator, array, pace), arrays))
+        total += times * cycles
     return total
 
 
-def _least_steps(operator: Einsum, array: ArraySpec) -> int:
-    """Return the least steps of all folds of an einsum on one array; 0 if they are unknown."""
+def _least_cycles(operator: Einsum, array: ArraySpec, pace: Fraction) -> Fraction:
+    """Return the least cycles of all folds of an einsum on one array; 0 if they are unknown."""
     if len(operator.inputs) != len(STATIONARITIES) - 1:
-        return 0
+        return Fraction()
     tensors = [operand.ranks for operand in (*operator.inputs, operator.output)]
     sides = {"g": 1, "m": 1, "k": 1, "n": 1}
     for rank, size in operator.ranks.items():
         part = part_of(rank, tensors)
         if size > 1 and (part is None or (part == "g" and array.diagonal)):
-            return 0
+            return Fraction()
         sides[part or "g"] *= size
     kinds = STATIONARITIES if array.stationarity == "free" else (array.stationarity,)
     least = []
     for kind in kinds:
         high, wide, steps = map(sides.__getitem__, PLACES[kind])
-        least.append(-(-high // array.rows) * -(-wide // array.cols) * steps)
+        strips, folds = -(-wide // array.cols), -(-high // array.rows)
+        stream = folds * steps * pace
+        shift = Fraction(high, 1 if kind == "os" else pace.denominator)
+        if array.overlap == "stream":
+            least.append(strips * max(stream, shift))
+            continue
+        alone = shift * int(array.overlap == "none" and kind != "os")
+        least.append(strips * (alone + stream + high - 2 * folds) + folds * wide)
     return sides["g"] * min(least)
 
 
