@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec
+from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec, Stationarity
 from simaccel.workload import Einsum, Workload
 from simaccel.workload.roles import part_of
 
@@ -56,7 +57,8 @@ def least_fold_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
     a product past them: no pieces have fewer folds than ``ceil(k / R) ceil(n / C)`` of m steps, or
     as many with the ranks in other places. In each of the ``ceil(n / C)`` strips of columns all k
     rows shift in (or the results out), a row a cycle, beside the stream of another fold or alone
-    (`ArraySpec.fold_cycles`). What has no such ranks takes its MACs on all PEs.
+    (`ArraySpec.fold_cycles`). Of products on the diagonal each has a part of rows and columns. What
+    has no such ranks takes its MACs on all PEs.
     """
     array, total = accelerator.array, Fraction()
     for operator, times, pace in _einsums(workload, accelerator):
@@ -76,22 +78,31 @@ def _least_cycles(operator: Einsum, array: ArraySpec, pace: Fraction) -> Fractio
     sides = {"g": 1, "m": 1, "k": 1, "n": 1}
     for rank, size in operator.ranks.items():
         part = part_of(rank, tensors)
-        if size > 1 and (part is None or (part == "g" and array.diagonal)):
+        if size > 1 and part is None:
             return Fraction()
         sides[part or "g"] *= size
     kinds = STATIONARITIES if array.stationarity == "free" else (array.stationarity,)
-    least = []
-    for kind in kinds:
-        high, wide, steps = map(sides.__getitem__, PLACES[kind])
-        strips, folds = -(-wide // array.cols), -(-high // array.rows)
-        stream = folds * steps * pace
-        shift = Fraction(high, 1 if kind == "os" else pace.denominator)
-        if array.overlap == "stream":
-            least.append(strips * max(stream, shift))
-            continue
-        alone = shift * int(array.overlap == "none" and kind != "os")
-        least.append(strips * (alone + stream + high - 2 * folds) + folds * wide)
-    return sides["g"] * min(least)
+    return sides["g"] * min(_least_cycles_held(kind, sides, array, pace) for kind in kinds)
+
+
+def _least_cycles_held(
+    kind: Stationarity, sides: dict[str, int], array: ArraySpec, pace: Fraction
+) -> Fraction:
+    """Return the least cycles of all folds of one product of these sides, given what is held."""
+    high, wide, steps = map(sides.__getitem__, PLACES[kind])
+    strips, folds = -(-wide // array.cols), -(-high // array.rows)
+    stream, is_shared = strips * folds * steps * pace, array.diagonal and sides["g"] > 1
+    if is_shared:
+        counts = range(1, min(array.rows, array.cols) + 1)
+        parts = ((n, min(high, array.rows // n), min(wide, array.cols // n)) for n in counts)
+        stream = pace * Fraction(high * wide * steps, max(map(math.prod, parts)))
+    shift = strips * Fraction(high, 1 if kind == "os" else pace.denominator)
+    if array.overlap == "stream":
+        return max(stream, shift)
+    if is_shared:
+        return stream
+    alone = shift * int(array.overlap == "none" and kind != "os")
+    return alone + stream + strips * (high - 2 * folds) + folds * wide
 
 
 def _einsums(

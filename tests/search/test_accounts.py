@@ -338,6 +338,19 @@ def test_no_mapping_has_fewer_folds_than_the_product_of_its_sides(
     assert floor_of_group(layer, ["gemm"], chip, "cycles") == cycles
 
 
+def test_products_share_an_array_along_its_diagonal_in_the_least_folds() -> None:
+    """By hand: 10 x 32 sums of two products fit 64 x 64 PEs together and take 32 steps.
+
+    Weights of 32 x 32 take ten steps, but 64 rows of them shift in first.
+    """
+    sides = ["array.rows=64", "array.cols=64", "array.diagonal=true", "buffer.capacity_bytes=1 MiB"]
+    chip = load_accelerator("toy", [*sides, "dram.bandwidth_bytes_per_second=unlimited"])
+    layer = build("bmm", shape={"H": 2, "M": 10, "K": 32, "N": 32})
+    assert floor_of_group(layer, ["bmm"], chip, "cycles") == 32
+    held = load_accelerator("toy", [*sides, "array.stationarity=ws"])
+    assert floor_of_group(layer, ["bmm"], held, "cycles") >= 64
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 20)] * 3),
