@@ -122,6 +122,10 @@ class BlockFills:
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
         return ZERO
 
+    def leaving_cycles(self, path: TreePath) -> Ints:
+        """Return the cycles between a path's last block and its last result in the buffer."""
+        return self._leaving(path, self.units.cuts(path), self._sizes)
+
     def block_cycles(self, path: TreePath, *, last: bool = True) -> Ints | None:
         """Return the cycles of a path's last block, or its first one, on its unit.
 

@@ -137,41 +137,52 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 
 def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
-    """Return the cycles of all loads, and of the work after the last one, by term.
+    """Return the cycles of loads, and of the work after the last one, by term (`lower_bound`).
 
-    After the last load its unit still executes its last block, whose results are stored (terms as
-    in `lower_bound`). Empty if array and SFU both use loaded tensors, as neither need wait for the
-    last load of the other.
+    After the last load of what its unit alone uses, the unit still executes its last block. What
+    other operators of a fork make of its results, one after the other, follows, then the store.
     """
     family, accelerator = fills.units.family, fills.units.accelerator
     paths = family.paths
     unit = ARRAY if any(path.leaf.unit == ARRAY for path in paths) else SFU
-    loads = {
-        name: ints(n_bytes)
-        for (level, name), n_bytes in counts.moved.items()
-        if level == "dram_read" and any_true(n_bytes)
-    }
-    others = (path for path in paths if path.leaf.unit != unit)
-    if any(not loads.keys().isdisjoint(_used_tensors(family, path)) for path in others):
-        return {}
+    own = [path for path in paths if path.leaf.unit == unit]
+    used, others = (
+        {name for path in some for name in _used_tensors(family, path)}
+        for some in (own, [path for path in paths if path.leaf.unit != unit])
+    )
     kept = {keep.tensor for path in paths for keep in filter(is_kept, path.entries)}
     tensors = family.space.workload.tensors
     series = _TransferSeries(accelerator)
-    for name in sorted(kept & loads.keys()):
+    for name in sorted(kept & used - others):
         if accelerator.memory(tensors[tensor_of(name)].lives) == "dram":
-            series.add(loads[name], ZERO, ONE)
-    *_, last = (path for path in paths if path.leaf.unit == unit)
-    block = fills.block_cycles(last)
+            series.add(ints(counts.moved.get(("dram_read", name), 0)), ZERO, ONE)
+    block = fills.block_cycles(own[-1]) if own else None
     if block is None:
         return {}
     latency = accelerator.dram.latency_cycles + accelerator.cores.latency_cycles(0)
     latency += accelerator.lead_latency_cycles if unit == ARRAY else 0
-    return {
-        "fill": latency * (series.read > 0),
-        "dram": series.load_cycles(),
-        unit: block,
-        "drain": fills.drain_cycles if last is paths[-1] else ZERO,
-    }
+    fill = latency * (series.read > 0)
+    return {"fill": fill, "dram": series.load_cycles(), unit: block} | _after_block(fills, own[-1])
+
+
+def _after_block(fills: BlockFills, path: TreePath) -> dict[str, Ints]:
+    """Return the cycles after the last block of a path until the last result is stored, by term.
+
+    In a fork operators behind it take its results; the array's have left it before.
+    """
+    family = fills.units.family
+    *_, last = family.paths
+    if path is last:
+        return {"drain": fills.drain_cycles}
+    made, sfu = family.space.bound_operator(path.leaf.operator).output.name, ZERO
+    behind = [each is path for each in family.paths].index(True) + 1
+    for follower in family.paths[behind:]:
+        block = fills.block_cycles(follower)
+        op = family.space.bound_operator(follower.leaf.operator)
+        if block is None or made not in {view.name for view in op.inputs}:
+            return {SFU: sfu}
+        made, sfu = op.output.name, sfu + block
+    return {"between": fills.leaving_cycles(path), SFU: sfu, "drain": fills.drain_after(last)}
 
 
 def _phases(family: Family) -> _UnitPhases:
