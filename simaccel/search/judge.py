@@ -220,6 +220,7 @@ def _run(task: _Task) -> RunOutcome:
     try:
         machine = Machine(task.accelerator, lower(task.workload, task.mapping), accounts=False)
         cycles = machine.cycles_below(task.below)
+        machine.take_apart()
     except SimaccelError as error:
         return RunOutcome(FOREVER, refused=error)
     return RunOutcome(task.below, is_exact=False) if cycles is None else RunOutcome(cycles)

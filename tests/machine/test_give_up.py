@@ -1,5 +1,7 @@
 """Runs for their cycles alone: given up below a limit, or without books, else the same."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -47,6 +49,18 @@ def _hand() -> tuple[Accelerator, Program]:
 def test_the_limit_by_hand(limit: float, cycles: int | None, *, fast_forward: bool) -> None:
     """One slot: each of 1,000 rows comes in 12 cycles, is worked on for 12, and goes in 12."""
     assert _machine(*_hand(), fast_forward=fast_forward).cycles_below(limit) == cycles
+
+
+def test_what_is_taken_apart_is_free_at_once() -> None:
+    machine = _machine(*_hand())
+    machine.cycles_below(BY_HAND)
+    engines = [weakref.ref(engine) for engine in machine.engines]
+    gc.disable()
+    try:
+        machine.take_apart()
+        assert not any(engine() for engine in engines)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("spatial", [False, True])
