@@ -146,9 +146,10 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     paths = family.paths
     unit = ARRAY if any(path.leaf.unit == ARRAY for path in paths) else SFU
     own = [path for path in paths if path.leaf.unit == unit]
+    behind = [path for path in paths if path.leaf.unit != unit]
     used, others = (
-        {name for path in some for name in _used_tensors(family, path)}
-        for some in (own, [path for path in paths if path.leaf.unit != unit])
+        {name for path in branches for name in _used_tensors(family, path)}
+        for branches in (own, behind)
     )
     kept = {keep.tensor for path in paths for keep in filter(is_kept, path.entries)}
     tensors = family.space.workload.tensors
