@@ -183,7 +183,7 @@ def _run_all(
     Finished runs are saved if the command ends before ``finish`` has shown them.
     """
     from simaccel.cli.forecast import processes_of
-    from simaccel.study.runs import row_of, run_points
+    from simaccel.study.runs import run_rows
     from simaccel.study.store import ROWS, open_store, store_in
 
     kept = store_in(store, ROWS)
@@ -194,16 +194,14 @@ def _run_all(
         ProgressBar("comparing") as bar,
     ):
 
-        def note_row(number: int, record: Record) -> None:
-            row = row_of(points[number], [record])
+        def note_row(number: int, row: StudyRow) -> None:
             note(number, row)
             bar.line(f"{_name(row)}: {row.outcome}")
 
         count = os.cpu_count() or 1 if find else processes_of(points)
         with jobs.working(count) as team:
             how = {"whole": True, "find": find} if find else {"whole": True}
-            records, _ = run_points(points, team, bar.show, kept, note_row, **how)
-        rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
+            rows, _ = run_rows(points, team, bar.show, kept, note_row, **how)
         finish(rows)
     return exit_code_of(rows)
 

@@ -38,8 +38,9 @@ def with_defaults(
     """Return options and sweep, completed by a saved study; refuse a sweep that it lacks."""
     study = _study_of(name)
     if len(sweep) > ("sweep" in study):
-        beside = "--pareto" if name == "pareto" else "--exhibit, except granularity"
-        allowed = f"nothing with {beside}"
+        allowed = "nothing with --exhibit, except granularity"
+        allowed = "nothing with --pareto" if name == "pareto" else allowed
+        allowed = "one with --exhibit granularity" if "sweep" in study else allowed
         require_none([fault("--sweep", ", ".join(sweep), allowed)])
     if experiment.dataflow is None and not experiment.searches():
         experiment = replace(experiment, dataflow=study["dataflow"])

@@ -192,17 +192,17 @@ def _parts(
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:
     """Run the designs next to an accelerator; ``inputs`` as they are given, without a search."""
-    from simaccel.study.neighbour_designs import neighbour_designs, run_designs
+    from simaccel.study.neighbour_designs import design_points, neighbour_designs
+    from simaccel.study.runs import run_rows
 
     _, accelerator, dataflow = inputs
-    designs = neighbour_designs(accelerator, dataflow, options)
+    points = design_points(neighbour_designs(accelerator, dataflow, options), inputs, options)
     with jobs.working() as team, ProgressBar("other designs", quiet=quiet) as bar:
 
-        def tell(row: StudyRow) -> None:
+        def tell(_: int, row: StudyRow) -> None:
             bar.line(f"{row.settings[0].text}: {row.outcome}")
 
-        options = replace(options, each=team.run_each)
-        return run_designs(designs, inputs, options, bar.show, tell)
+        return run_rows(points, team, bar.show, on_row=tell)[0]
 
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:

@@ -321,7 +321,8 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
 
 
 def _speedup(result: ExperimentResult, row: StudyRow) -> float | None:
-    return None if row.result is None else result.run.cycles / row.result["cycles"]
+    cycles = None if row.figures is None else row.figures["cycles"]
+    return None if cycles is None else result.run.cycles / cycles
 
 
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:

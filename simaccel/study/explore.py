@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -14,7 +13,7 @@ from simaccel.study.figures import frontier, objective_of, static_figures
 from simaccel.study.forecast import forecasts
 from simaccel.study.parallel import TaskWorkers, Watch
 from simaccel.study.points import Figures, Point, StudyRow
-from simaccel.study.runs import key_of, row_of, run_points
+from simaccel.study.runs import key_of, run_rows
 from simaccel.study.space import Settings
 from simaccel.study.store import ResultStore
 
@@ -96,11 +95,8 @@ def explore(
     """
     store = store or ResultStore()
     rows, able = _screen_designs(designs, plan)
-    runs = [run for design in able.values() for run in design.runs]
-    records, made = run_points(runs, team, watch, store)
-    each = iter(records)
-    for at, design in able.items():
-        row = row_of(design, [*islice(each, len(design.loads))])
+    ran, made = run_rows([*able.values()], team, watch, store)
+    for at, row in zip(able, ran, strict=True):
         known = row.figures
         within = known is not None and all(limit.holds(known) for limit in plan.limits)
         rows[at] = replace(row, within=within)

@@ -5,7 +5,7 @@ An infinitely fast resource bounds the gain of a change; these are changes that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,8 +14,7 @@ from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.schedulers import Options, settle_options
-from simaccel.study.points import Axis, Setting, StudyRow, base_point
-from simaccel.study.runs import run_point
+from simaccel.study.points import Axis, Point, Setting, base_point
 from simaccel.study.space import DesignBuilder, with_mapping
 from simaccel.workload import Workload
 
@@ -84,26 +83,18 @@ def _setting(text: str, fields: Mapping[str, Any], axis: Axis = DESIGN) -> Setti
     return Setting(axis, text, text, fields)
 
 
-def run_designs(
-    designs: Sequence[Setting],
-    inputs: tuple[Workload, Accelerator, str | Tree],
-    options: Options,
-    watch: Callable[[float, str], None] = lambda _done, _note: None,
-    on_row: Callable[[StudyRow], None] = lambda _row: None,
-) -> list[StudyRow]:
-    """Map the workload to each design and run it; a mapping given by the user is kept."""
+def design_points(
+    designs: Sequence[Setting], inputs: tuple[Workload, Accelerator, str | Tree], options: Options
+) -> list[Point]:
+    """Return the points of designs, which map the workload anew; the user's mapping is kept."""
     workload, accelerator, dataflow = inputs
     base = replace(base_point(workload, accelerator), dataflow=dataflow, options=options)
-    rows = []
-    for at, design in enumerate(designs):
-        watch(at / len(designs), f"{at + 1} of {len(designs)}: {design.text}")
+    points = []
+    for design in designs:
         point = replace(base, settings=(design,))
         try:
             sized = DesignBuilder().sized_point(point, "design")
-            row = run_point(with_mapping(sized).place_workloads())
-            rows.append(replace(row, problem=row.problem.partition("\n")[0]))
+            points.append(with_mapping(sized).place_workloads())
         except InputError as error:
-            problem = error.faults[0].allowed
-            rows.append(replace(point.row, problem=problem, exit_code=error.exit_code))
-        on_row(rows[-1])
-    return rows
+            points.append(replace(point, problem=error.faults[0].allowed))
+    return points

@@ -185,7 +185,7 @@ class StudyRow:
     @property
     def outcome(self) -> str:
         """Its cycles in words, or why there are none."""
-        cycles = (self.result or {}).get("cycles")
+        cycles = (self.figures or {}).get("cycles")
         return self.problem or ("found" if cycles is None else f"{cycles:,} cycles")
 
     @property

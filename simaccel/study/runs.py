@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from simaccel.dataflows import DEPLOYED
@@ -66,28 +67,32 @@ def row_of(point: Point, records: Sequence[Record]) -> StudyRow:
     return replace(point.row, result=result, figures=figures, limit=limit_of(records))
 
 
-def run_points(
+def run_rows(
     points: Sequence[Point],
     team: TaskWorkers,
     watch: Watch,
-    store: ResultStore,
-    on_record: Callable[[int, Record], None] = lambda _number, _record: None,
+    store: ResultStore | None = None,
+    on_row: Callable[[int, StudyRow], None] = lambda _number, _row: None,
     **how: Any,  # noqa: ANN401 - as of `make_record`
-) -> tuple[list[Record], int]:
-    """Return the records of points of one workload each, and how many of them had to run.
+) -> tuple[list[StudyRow], int]:
+    """Run points, except those with a problem; return a row for each, and how many runs were made.
 
-    The others are in the store, or those of equal points. ``on_record`` is called with each at
-    once; ``how``: as of `make_record`. That of a run whose process died is not stored.
+    The other runs are in the store, or equal ones. ``on_row`` is called with each row of a point of
+    one workload at once; ``how``: as of `make_record`. A run whose process died is not stored.
     """
+    store = store or ResultStore()
+    runs = [(at, run) for at, point in enumerate(points) if not point.problem for run in point.runs]
+    keys = [key_of(run) for _, run in runs]
     places: dict[str, list[int]] = {}
-    for at, point in enumerate(points):
-        places.setdefault(key_of(point), []).append(at)
+    for number, key in enumerate(keys):
+        places.setdefault(key, []).append(number)
     records = {key: known for key in places if (known := store.get(key)) is not None}
     todo = [key for key in places if key not in records]
 
     def tell(key: str) -> None:
-        for at in places[key]:
-            on_record(at, records[key])
+        for at in (runs[number][0] for number in places[key]):
+            if len(points[at].loads) == 1:
+                on_row(at, row_of(points[at], [records[key]]))
 
     def keep(number: int, record: Record) -> None:
         key = todo[number]
@@ -98,13 +103,15 @@ def run_points(
 
     for key in records:
         tell(key)
-    if todo:
-        tasks = [points[places[key][0]] for key in todo]
-        run_with(
-            team, partial(make_record, **how), tasks, watch, lost=lambda _: _LOST, on_result=keep
-        )
-    made = sum(records[key] is not _LOST for key in todo)
-    return [records[key] for key in map(key_of, points)], made
+    tasks = [runs[places[key][0]][1] for key in todo]
+    work = partial(make_record, **how)
+    run_with(team, work, tasks, watch, lost=lambda _: _LOST, on_result=keep)
+    each = (records[key] for key in keys)
+    rows = [
+        point.row if point.problem else row_of(point, [*islice(each, len(point.loads))])
+        for point in points
+    ]
+    return rows, sum(records[key] is not _LOST for key in todo)
 
 
 def make_record(

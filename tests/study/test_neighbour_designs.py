@@ -1,16 +1,20 @@
 """Designs next to an accelerator: their fields, and cycles by the formula of SCALE-Sim."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
 from simaccel.schedulers import Options
-from simaccel.study.neighbour_designs import DESIGN, neighbour_designs, run_designs
+from simaccel.study.neighbour_designs import DESIGN, design_points, neighbour_designs
+from simaccel.study.parallel import open_workers
 from simaccel.study.points import Setting, StudyRow
-from simaccel.workload import gemm
+from simaccel.study.runs import run_rows
+from simaccel.workload import Workload, gemm
 
 _CONFIGURATION = """[general]
 run_name = small
@@ -42,6 +46,12 @@ def _scalesim_cycles(rows: int, cols: int) -> int:
     return sum(-(-k // rows) * -(-m // cols) * (2 * rows + cols + n - 2) for n, k, m in _SIZES)
 
 
+def _run(designs: Sequence[Setting], inputs: tuple[Workload, Accelerator, str]) -> list[StudyRow]:
+    with open_workers(1) as alone:
+        points = design_points(designs, inputs, Options())
+        return run_rows(points, alone, lambda _done, _note: None, whole=True)[0]
+
+
 @pytest.fixture
 def small_runs(tmp_path: Path) -> dict[str, StudyRow]:
     (tmp_path / "small.cfg").write_text(_CONFIGURATION, encoding="utf-8")
@@ -49,7 +59,7 @@ def small_runs(tmp_path: Path) -> dict[str, StudyRow]:
     accelerator = load_accelerator(str(tmp_path / "small.cfg"))
     workload = load_workload(str(tmp_path / "small.csv"))
     designs = neighbour_designs(accelerator, "flex", Options())
-    runs = run_designs(designs, (workload, accelerator, "flex"), Options())
+    runs = _run(designs, (workload, accelerator, "flex"))
     return {one.settings[0].text: one for one in runs}
 
 
@@ -91,7 +101,7 @@ def test_banks_are_doubled_where_they_take_time() -> None:
     accelerator = load_accelerator("edge", ["dram.model=banked", "dram.part=LPDDR4-3200x32"])
     designs = neighbour_designs(accelerator, "flex", Options())
     banks = next(one for one in designs if "banks" in one.text)
-    run = run_designs([banks], (gemm(9, 7, 5), accelerator, "naive"), Options())[0]
+    (run,) = _run([banks], (gemm(9, 7, 5), accelerator, "naive"))
     assert accelerator.dram.part is not None
     part: Any = banks.fields["dram.part"]
     assert isinstance(part, dict)
@@ -102,7 +112,7 @@ def test_banks_are_doubled_where_they_take_time() -> None:
 def test_what_can_t_be_built_says_why() -> None:
     edge = load_accelerator("edge")
     small = Setting(DESIGN, "small", "a small buffer", {"buffer.capacity_bytes": 16})
-    (run,) = run_designs([small], (gemm(9, 7, 5), edge, "naive"), Options())
+    (run,) = _run([small], (gemm(9, 7, 5), edge, "naive"))
     assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
     assert run.result is None
 
