@@ -18,6 +18,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError, SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import ONE_CHIP
 from simaccel.machine.machine import Machine
 from simaccel.mapping.chips.sharding import Pod, pod_of
@@ -260,7 +261,7 @@ def spread_experts(
 @lru_cache(8)
 def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
     """Return the same, cached by parameters too: equality of workloads ignores them."""
-    others = [*grouped_experts(workload, accelerator.pod.count)]
+    others = [*grouped_experts(workload, accelerator.pod)]
     return fastest_split(workload, accelerator, *others).workload if others else workload
 
 
@@ -282,7 +283,7 @@ def _is_plain(workload: Workload) -> bool:
     return parse_workload(workload.parameters).fingerprint == workload.fingerprint
 
 
-def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
+def grouped_experts(workload: Workload, chips: ChipPod) -> Iterator[Workload]:
     """Yield a workload with its tokens in groups for each number of chips that can share experts.
 
     None for a part of a model, a workload that a compiler has changed, or one with given tokens per
@@ -293,7 +294,7 @@ def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
         return
     if not _is_plain(workload):
         return
-    for parts in divisors(chips)[-2::-1]:
+    for parts in chips.split_counts[::-1]:
         ways = [n for n in divisors(parts)[:-1] if n <= experts]
         if any(experts % n == 0 for n in ways):
             yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}"})

@@ -74,7 +74,7 @@ def compile_for(
         workload = spread_experts(workload, accelerator, options)
         return _compile(workload, accelerator, dataflow, options)
     plain = _compile(workload, accelerator, dataflow, options)
-    forms = grouped_experts(workload, accelerator.pod.count)
+    forms = grouped_experts(workload, accelerator.pod)
     others = (_compile(form, accelerator, dataflow, options) for form in forms)
     wanted = dataflow.workload.fingerprint
     return next((form for form in chain([plain], others) if form.fingerprint == wanted), plain)

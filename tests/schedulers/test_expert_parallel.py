@@ -195,7 +195,7 @@ def test_more_chips_than_experts(phase: str, batch: int, ways: int, better: str)
 
 def test_more_chips_than_experts_are_no_split_by_default() -> None:
     layer = build("mixtral-8x7b", phase="decode", batch=16, kv_len=512)
-    tried = [ways_of(one.parameters["experts"]) for one in grouped_experts(layer, 9 * 16)]
+    tried = [ways_of(one.parameters["experts"]) for one in grouped_experts(layer, _chips(9 * 16))]
     assert set(tried) == {1, 3, 6}
 
 
@@ -210,9 +210,12 @@ def test_a_token_reads_the_experts_that_it_uses() -> None:
         assert pod.workload.stored_bytes("experts.Wdown") == 2 * expert * held
 
 
-@pytest.mark.parametrize(("count", "spread"), [(3, "expected"), (6, "expected"), (3, "grouped")])
+@pytest.mark.parametrize(("count", "spread"), [(3, "expected"), (21, "expected"), (3, "grouped")])
 def test_uneven_experts_are_among_the_splits(count: int, spread: str) -> None:
-    """Three chips have three heads of none, two tokens, four experts: only experts can be cut."""
+    """Three chips have three heads of none, two tokens, four experts: only experts can be cut.
+
+    21 chips are cut by divisors.
+    """
     links = ("links.topology=switch", "links.pj_per_bit=1", "links.closes_at=1")
     pod = load_accelerator("tpu_v5e", [f"chips={count}", *links])
     sizes: dict[str, Any] = {"phase": "decode", "prompt": 4, "batch": 2}

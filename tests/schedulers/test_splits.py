@@ -388,6 +388,10 @@ def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
     assert "each does all of it" in line
 
 
+def _mixtral_decode() -> Workload:
+    return build("mixtral-8x7b", phase="decode", kv_len=64, batch=12)
+
+
 def _gpt2_decode() -> Workload:
     return build("gpt2", phase="decode", kv_len=256, batch=3, scope="block")
 
@@ -399,6 +403,8 @@ def _gpt2_decode() -> Workload:
         ("tpu_v5e", lambda: gemm(m=512, n=512, k=512), [1, 2, 2, 4, 4, 4, 4, 8]),
         ("tpu_v5e", _gpt2_decode, None),
         ("tpu_v6e", lambda: build("bert", seq_len=96, batch=6), [1, 2, 3, 3, 3, 6, 6, 6]),
+        # experts in groups of 3 or 6, of which 7 chips had none
+        ("tpu_v5e", _mixtral_decode, None),
     ],
 )
 def test_one_more_chip_is_never_slower(
