@@ -225,6 +225,11 @@ def _work(connection: Connection) -> None:
             connection.send((error, None))
 
 
+def most_workers() -> int:
+    """Return the most processes that a call starts: two a processor."""
+    return 2 * (os.cpu_count() or 1)
+
+
 @contextmanager
 def open_workers(jobs: int) -> Iterator[TaskWorkers]:
     """Yield workers: up to ``jobs`` processes, which end with the block."""

@@ -45,11 +45,6 @@ def _description(point: Point) -> str:
     return point.loads[0].description if point.dataflow == DIRECTIVES else ""
 
 
-def run_point(point: Point) -> StudyRow:
-    """Run a point of one workload; an error that the user can cause becomes the row's problem."""
-    return row_of(point, [make_record(point, whole=True)])
-
-
 def row_of(point: Point, records: Sequence[Record]) -> StudyRow:
     """Return the row of a point from the records of its workloads."""
     failed = [record for record in records if "problem" in record]
@@ -70,7 +65,7 @@ def row_of(point: Point, records: Sequence[Record]) -> StudyRow:
 def run_rows(
     points: Sequence[Point],
     team: TaskWorkers,
-    watch: Watch,
+    watch: Watch = lambda _done, _note: None,
     store: ResultStore | None = None,
     on_row: Callable[[int, StudyRow], None] = lambda _number, _row: None,
     **how: Any,  # noqa: ANN401 - as of `make_record`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,7 @@ from simaccel.report.units import count_text
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, compared_dataflows
 from simaccel.search.effort import Objective
 from simaccel.study.figure_table import Figure as Metric
+from simaccel.study.parallel import most_workers, open_workers
 from simaccel.study.points import (
     ACCELERATOR,
     Axis,
@@ -33,7 +34,8 @@ from simaccel.study.points import (
     WeightedWorkload,
     base_point,
 )
-from simaccel.study.runs import run_point
+from simaccel.study.runs import run_rows
+from simaccel.study.store import ROWS, open_store, store_in
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
@@ -56,8 +58,6 @@ _FEW_OPERATORS: Final = 4
 """Operators up to which fused bounds of every tile size take about a second."""
 _MANY_OPERATORS: Final = 12
 """Operators beyond which figures have no fused bound, as it would take minutes."""
-RunAll = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRow]]
-"""A ``map`` of runs over points, serial or parallel."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,16 +123,17 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     settings: Settings = (),
     options: Options | None = None,
     fast_forward: bool = True,
-    run_all: RunAll = map,
+    store: str | Path | None = None,
+    jobs: int = 1,
 ) -> Comparison:
-    """Run workloads on accelerators with several dataflows, one after the other.
+    """Run workloads on accelerators with several dataflows, at most ``jobs`` runs at a time.
 
     Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may also be
     mapspaces; None takes the default one or, if nothing else differs, several
     (`simaccel.schedulers.compared_dataflows`). With ``each="operator"`` every operator runs
     alone. If a workload is a CSV file of layers with a column ``Estimate``, the rows have these
-    estimates and their errors. ``objective`` and ``settings`` as for ``simulate``. ``run_all`` may
-    run the points in parallel.
+    estimates and their errors. ``objective`` and ``settings`` as for ``simulate``. ``store``: a
+    folder that keeps the rows, so that nothing runs twice.
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
@@ -147,7 +148,11 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     if not points:
         what = "workload, accelerator, dataflows"
         raise InputError([Fault("compare", what, "nothing", "at least one of each")])
-    return Comparison(comparison_title(points), tuple(run_all(run_point, points)))
+    kept = store_in(store, ROWS)
+    open_store(kept, "simaccel.compare(...)", 0)
+    with open_workers(min(jobs, most_workers())) as team:
+        rows, _ = run_rows(points, team, store=kept, whole=True)
+    return Comparison(comparison_title(points), tuple(rows))
 
 
 def comparison_title(points: Sequence[Point]) -> str:

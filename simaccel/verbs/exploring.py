@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ from simaccel.study.explore import ExplorationObjective, ExploredDesigns
 from simaccel.study.explore import explore as explore_designs
 from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import OBJECTIVES, searched_objective
-from simaccel.study.parallel import open_workers
+from simaccel.study.parallel import most_workers, open_workers
 from simaccel.study.parameters import AxisReader, Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
 from simaccel.study.space import (
@@ -144,7 +143,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     kept = store_in(store)
     open_store(kept, "simaccel.explore(...)", seed)
     plan = ExplorationObjective(tuple(limits), objective)
-    with open_workers(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
+    with open_workers(min(jobs, most_workers())) as team:
         points = explore_designs(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
 

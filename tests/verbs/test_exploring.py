@@ -172,7 +172,7 @@ _CALLS: Mapping[Callable[..., object], dict[str, Any]] = {
 }
 _NUMBERS = (3, 1.5, float("nan"), True, None)
 _WRONG: tuple[Any, ...] = (*_NUMBERS, "x", "", b"x", [], [1], {}, {"a": 1}, set(), object())
-_PATHS = ("store", "run_all", "progress", "mapspace")
+_PATHS = ("store", "progress", "mapspace")
 
 
 @pytest.mark.parametrize("call", _CALLS)

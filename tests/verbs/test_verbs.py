@@ -317,6 +317,15 @@ def test_html_is_closed_and_escaped(result: Result) -> None:
     assert "&lt;b&gt;&amp;" in odd._repr_html_()
 
 
+def test_what_is_stored_is_compared_without_a_run(tmp_path: Path) -> None:
+    """In two processes, and then from the folder."""
+    before = compare(GEMM, "toy", ["naive", "flex"], store=tmp_path / "kept", jobs=2)
+    plain = compare(GEMM, "toy", ["naive", "flex"])
+    assert [row.run["cycles"] for row in before] == [row.run["cycles"] for row in plain]
+    again = compare(GEMM, "toy", ["naive", "flex"], store=tmp_path / "kept")
+    assert again.to_dict() == before.to_dict()  # with the times of the first call
+
+
 def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
     predicted = estimate(GEMM, "toy", "naive")
     compared = compare(str(sheet), "toy", ["naive", "flex"], each="operator")
