@@ -38,8 +38,7 @@ class OperatorDiagnosis:
     """The cycles of an operator, or of all of them, by engine and cause.
 
     ``waits``: stalled cycles by engine, root cause and direct wait, the largest first.
-    ``moved``: bytes by channel and tensor, known for a whole run. ``core``:
-    the first of the cores that run it.
+    ``moved``: bytes by channel and tensor, known for a whole run.
     """
 
     name: str
@@ -48,11 +47,10 @@ class OperatorDiagnosis:
     waits: tuple[Stall, ...] = ()
     macs: int | None = None
     moved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    core: int = 0
 
     def unit_name(self, unit: str) -> str:
-        """Return the name of an engine: that of a unit on the core that is described."""
-        return on_core(self.core, unit)
+        """Return the name of an engine: that of a unit on the core of the engine to describe."""
+        return on_core(core_of_name(self.compute), unit)
 
     def share(self, engine: str, cause: str) -> float:
         """Return the cycles of a cause of an engine as a fraction of all cycles."""
@@ -79,10 +77,14 @@ class OperatorDiagnosis:
 
     @property
     def compute(self) -> str:
-        """The engine to describe: the array, unless the SFU is busier."""
-        units = [name for name in map(self.unit_name, COMPUTE_UNITS) if name in self.engines]
-        units = units or [*self.engines]
-        return max(units, key=lambda name: self.engines[name].get("busy", 0))
+        """The engine to describe: of all arrays and SFUs the busiest one, of these the least idle.
+
+        Where none has cycles, as beside the links, the busiest of all engines.
+        """
+        known = [name for name, causes in self.engines.items() if causes] or [*self.engines]
+        units = [name for name in known if without_core(name) in COMPUTE_UNITS] or known
+        causes = self.engines
+        return max(units, key=lambda n: (causes[n].get("busy", 0), -causes[n].get("idle", 0)))
 
     def blamed_cycles(self, engine: str) -> int:
         """Return the cycles that other engines wait directly for an engine."""
@@ -193,7 +195,7 @@ def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorD
     cycles = max(sum(counts.values()) for counts in own)
     waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
     return OperatorDiagnosis(
-        name, cycles, {engine: dict(counts) for engine, counts in causes.items()}, waits, core=core
+        name, cycles, {engine: dict(counts) for engine, counts in causes.items()}, waits
     )
 
 

@@ -359,14 +359,15 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 def computing_unit(run: Run | OperatorRun, unit: str = "") -> str:
     """Return the computing engine of a run: the array if it does any work, else the SFU.
 
-    Of several cores it is on that whose unit is idle least. ``unit``: which it is to be.
+    Of several cores it is on that whose unit is busiest, of these the least idle. ``unit``: which
+    it is to be.
     """
     cores = [
-        (without_core(name) != ARRAY, account.idle, core_of_name(name))
+        (without_core(name) != ARRAY, -account.busy, account.idle, core_of_name(name))
         for name, account in run.engines.items()
         if account.busy and without_core(name) in COMPUTE_UNITS
     ]
-    on_sfu, _, core = min(cores, default=(True, 0, 0))
+    on_sfu, _, _, core = min(cores, default=(True, 0, 0, 0))
     return on_core(core, unit or (SFU if on_sfu else ARRAY))
 
 

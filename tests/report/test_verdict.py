@@ -8,7 +8,6 @@ import pytest
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis
 from simaccel.diagnosis.verdict import VerdictFigures
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import CHIP
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.verdict import engine_text, sentences
 from simaccel.trace import Stall
@@ -335,14 +334,14 @@ def test_cores_have_ports_each() -> None:
 )
 def test_units_are_those_of_the_chip_that_is_described(busy: int, doing: str) -> None:
     engines = {"chip2.sfu": {"busy": 100, "array": 900}, "chip2.array": {"busy": busy}}
-    part = OperatorDiagnosis("second", 1000, engines, core=2 * CHIP)
+    part = OperatorDiagnosis("second", 1000, engines)
     assert f"the array {doing}." in " ".join(sentences(VerdictFigures(part, MACHINE)))
 
 
 def test_operators_at_once_do_not_wait_longer_than_they_last() -> None:
     parts = [
-        OperatorDiagnosis(name, 100, {engine: {"busy": 40, "noc": 60}}, core=core)
-        for name, engine, core in (("a", "array", 0), ("b", "core1.array", 1))
+        OperatorDiagnosis(name, 100, {engine: {"busy": 40, "noc": 60}})
+        for name, engine in (("a", "array"), ("b", "core1.array"))
     ]
     total = OperatorDiagnosis(TOTAL, 100, {"array": {"busy": 40, "noc": 60}})
     said = " ".join(sentences(VerdictFigures(total, operators=tuple(parts))))

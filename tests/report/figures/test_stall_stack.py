@@ -161,7 +161,7 @@ def test_utilisations_of_a_chip_among_others_are_its_own(tmp_path: Path) -> None
 def test_utilisations_are_of_the_arrays_that_work() -> None:
     """1600 MACs on 4 x 4 PEs: 100 cycles, or 50 on two of four cores."""
     engines = {f"core{core}.array": {"busy": 120} for core in (1, 2)} | {"array": {"idle": 120}}
-    both = OperatorDiagnosis("gemm", 120, engines, macs=1600, core=1)
+    both = OperatorDiagnosis("gemm", 120, engines, macs=1600)
     alone = replace(both, engines={"core1.array": {"busy": 120}})
     workload, on = gemm(m=4, k=4, n=100), accelerator(cores={"count": 4})
     assert [ideal_cycles(part, workload, on) for part in (alone, both)] == [100, 50]
