@@ -19,6 +19,7 @@ from simaccel.files.targets import STDOUT, require_parquet, require_target, writ
 from simaccel.report.units import cycles_text
 
 _LANES, _BINS, _AT_MOST = "engine,tile", 1000, 500_000
+"""Channels have ten times as many events; viewers open so many without trouble."""
 _PARQUET: Final = "parquet"
 """The only binary format."""
 _TABLES: Final = ("csv", _PARQUET)

@@ -9,10 +9,6 @@ from simaccel.trace.events import Event
 from simaccel.trace.reader import TraceReader
 from simaccel.trace.schema import Events
 
-MOST_EVENTS = 500_000
-"""Events of an export unless more are asked for: what viewers open without trouble."""
-LANES_SHOWN = ("engine", "tile")
-"""What is exported unless other lanes are asked for; channels have ten times as many events."""
 _CHUNK = 10_000
 
 
@@ -41,9 +37,9 @@ def excerpt(
     start: int = 0,
     end: int | None = None,
     *,
-    lanes: Sequence[str] = LANES_SHOWN,
+    lanes: Sequence[str] = ("engine", "tile"),
     bins: int = 1000,
-    at_most: int = MOST_EVENTS,
+    at_most: int = 500_000,
 ) -> Excerpt:
     """Take the events of a window; the default is the whole run.
 
