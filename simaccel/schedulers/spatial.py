@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, WorkerDiedError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
@@ -103,8 +103,7 @@ def search_all(
     if len(distinct) == 1 or options.end_time() is not None:
         results: Iterable[_Searched] = _in_turn(distinct, options)
     else:
-        search_one = partial(_search_choice, options=options.without_callbacks())
-        results = options.each(search_one, distinct)
+        results = _side_by_side(distinct, options)
     known: dict[object, _Searched] = {}
     for number, (shape, result) in enumerate(zip(firsts, results, strict=True), start=1):
         known[shape] = result
@@ -134,6 +133,22 @@ def _search_choice(choice: Choice, options: Options) -> _Searched:
     """Search all targets of a choice, perhaps in another process."""
     accounts: list[SearchAccount] = []
     return _Searched(*_best(choice, replace(options, on_account=accounts.append)), accounts)
+
+
+def _side_by_side(choices: Sequence[Choice], options: Options) -> Iterator[_Searched]:
+    """Yield the results of searches that are tasks of ``options.each``.
+
+    Raises:
+        WorkerDiedError: its process died; it names the einsum.
+    """
+    search_one = partial(_search_choice, options=options.without_callbacks())
+    names = iter([target.einsum.name for target, *_ in choices])
+    try:
+        for result in options.each(search_one, choices):
+            next(names)
+            yield result
+    except WorkerDiedError as error:
+        raise WorkerDiedError(f"{next(names)}: {error}") from None
 
 
 def _in_turn(choices: Sequence[Choice], options: Options) -> Iterator[_Searched]:
