@@ -258,7 +258,7 @@ def _allowed_text(
         text = suggest_field(name, known) if known else "only known keys"
         return text, nearest_field(name, known)
     text = _text_of(detail)
-    if text == _MAPPING and model is not None and loc:
+    if kind == "model_type" and model is not None and loc:
         keys = dict.fromkeys(field for m in _models_at(model, loc) for field in m.model_fields)
         text += f" of {', '.join([*keys][:_MOST_KEYS])}" if keys else ""
     return text, ""
