@@ -58,7 +58,11 @@ def test_a_convolution(tmp_path: Path) -> None:
     [
         ("P: 112", "P: 0", "problem.instance.P: got 0; allowed: a whole number from 1"),
         ("read_write: true", "read_write: false", "data_spaces must be one that is read_write"),
-        ("[[R, Wdilation]", "[[R, Other]", "sums of a rank, or of a rank and a coefficient"),
+        (
+            "[[R, Wdilation]",
+            "[[R, Other]",
+            "sums of a rank (C, M, R, S, N, P, Q), or of a rank and",
+        ),
         ("dimensions: [C, M, R, S, N, P, Q]", "dimensions: 7", "dimensions must be a list of"),
         ("    name: conv\n", "  junk: 3\n  x:\n", "problem.shape: got nothing"),
     ],

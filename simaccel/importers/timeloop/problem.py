@@ -273,7 +273,8 @@ def _operand(
             known = [name for name in names if name in ranks]
             factors = [coefficients.get(name) for name in names if name not in ranks]
             if len(known) != 1 or len(factors) > 1 or None in factors:
-                what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
+                what = f"sums of a rank ({', '.join(ranks)}), or of a rank and a coefficient: "
+                what += "[[R, Wdilation], [P]]"
                 raise _fault(source, f"{path}.projection[{number}]", dim, what)
             factor = next((number for number in factors if number is not None), 1)
             terms[known[0]] = terms.get(known[0], 0) + factor
