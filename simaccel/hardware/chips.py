@@ -26,9 +26,9 @@ LINK_CHANNEL: Final = "links"
 Numbering = tuple[tuple[int, int], ...]
 """Digits of chips' numbers: (dimension, chips along it), the most significant first."""
 _MOST_BLOCKS: Final = 3
+"""Forms of a block that are tried, those with the shortest sides first."""
 _FEW_CHIPS: Final = 16
 """Most chips of which any number may work, where their shape is not chosen."""
-"""Forms of a block that are tried, those with the shortest sides first."""
 
 
 class ChipAxis(NamedTuple):
@@ -205,15 +205,16 @@ class ChipPod:
         return tuple(f"{LINK_CHANNEL}{number}" for number, _ in enumerate(self.shape, self.before))
 
     @property
-    def links_of_chip(self) -> float:
-        """Links that lead from a chip, on average of all.
+    def links_of_chip(self) -> dict[str, tuple[Rate, Fraction]]:
+        """Bytes per cycle of a link, and links that lead from a chip on average, by channel.
 
-        >>> ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4)).links_of_chip
-        3.0
+        >>> links = ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4)).links_of_chip
+        >>> {name: int(count) for name, (_, count) in links.items()}
+        {'links0': 1, 'links1': 2}
         """
         numbered = enumerate(self.shape, self.before)
-        axes = (LinkAxis(size, self._form(size, at)) for at, size in numbered if size > 1)
-        return float(sum(axis.links for axis in axes))
+        axes = (LinkAxis(size, self._form(size, at), at) for at, size in numbered if size > 1)
+        return {f"{LINK_CHANNEL}{axis.number}": (self.axis_rate(axis), axis.links) for axis in axes}
 
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.chips import LINK_CHANNEL, ChipPod
+from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
 
 
@@ -21,16 +21,25 @@ def resource(channel: str) -> str:
     return without_core(channel).rstrip("0123456789")
 
 
-def channel_rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
-    """Return the bytes per cycle of a channel of each resource; None: no limit."""
+def channel_rates(accelerator: Accelerator, channels: Iterable[str]) -> dict[str, Fraction | None]:
+    """Return the bytes per cycle of each of some channels; None: no limit."""
+    rates = _rates(accelerator)
+    return {
+        name: rates.get(without_core(name), rates.get(resource(name)))  # of a link, else of a kind
+        for name in channels
+    }
+
+
+def _rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
+    """Return the bytes per cycle of a channel of each resource, and of links by dimension."""
     pod, cores = accelerator.pod, accelerator.cores
-    links = Fraction(pod.links_of_chip) / (_link_channels(pod) or 1)
     rates = {
         "buffer_read": (accelerator.read_rate, Fraction(1)),
         "buffer_write": (accelerator.write_rate, Fraction(1)),
         "noc_distribution": (accelerator.distribution_rate, Fraction(1)),
         "noc_collection": (accelerator.collection_rate, Fraction(1)),
-        LINK_CHANNEL: (accelerator.links.rate(accelerator.clock_hz), links),
+        LINK_CHANNEL: (pod.link_rate, Fraction(1)),
+        **pod.links_of_chip,
         **({CORE_NOC: (cores.noc.rate, Fraction(1))} if cores.every_link else {}),
         **{
             name: (memory.channel_rate, Fraction(1))
@@ -43,11 +52,6 @@ def channel_rates(accelerator: Accelerator) -> dict[str, Fraction | None]:
     }
 
 
-def _link_channels(pod: ChipPod) -> int:
-    """Return the number of channels with links: those of dimensions with several chips."""
-    return sum(size > 1 for size in pod.shape)
-
-
 def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fraction | None]:
     """Return the limit of each resource in bytes per cycle; None: no limit.
 
@@ -58,9 +62,11 @@ def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fra
     cores = sum(core % CHIP < PIPELINE for core in places) or 1
     backing = accelerator.every_backing
     counts = {name: chips * memory.dram.channels for name, memory in backing.items()}
-    counts |= {LINK_CHANNEL: chips * _link_channels(accelerator.pod)}
     counts |= {CORE_NOC: chips * len(accelerator.cores.every_link)}
+    rates = _rates(accelerator)
+    links = [rates.pop(name) for name in accelerator.pod.links_of_chip]
+    limited = [rate for rate in links if rate is not None]
     return {
         name: None if rate is None else rate * counts.get(name, cores)
-        for name, rate in channel_rates(accelerator).items()
-    }
+        for name, rate in rates.items()
+    } | {LINK_CHANNEL: chips * sum(limited, Fraction(0)) if len(limited) == len(links) else None}

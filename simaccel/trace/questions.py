@@ -217,10 +217,13 @@ def bandwidth(
 ) -> BandwidthSeries:
     """Return the cycles of service and bytes of each resource by bin.
 
-    ``rates``: bytes per cycle of a channel by resource. ``moved``: bytes of the whole run by
-    resource; one without an entry moves its rate in each cycle of service.
+    ``rates``: bytes per cycle by channel. ``moved``: bytes of the whole run by resource; one
+    without an entry moves the mean rate of its channels in each cycle of service.
     """
-    names = [resource(channel) for channel in tracks]
+    names, limits = [resource(channel) for channel in tracks], dict[str, Fraction | None]()
+    for name, channel in zip(names, tracks, strict=True):
+        rate, before = rates[channel], limits.get(name, Fraction(0))
+        limits[name] = None if rate is None or before is None else before + rate
     counts = {name: names.count(name) for name in names}
     resources = tuple(counts)
     shape = (len(resources), len(edges))
@@ -235,16 +238,13 @@ def bandwidth(
         if (whole := moved.get(name)) is not None:
             by.append([whole * n // max(total, 1) for n in cycles])
         else:
-            by.append([int(n * float(rates.get(name) or 0)) for n in cycles])
+            by.append([int(n * float(limits[name] or 0) / counts[name]) for n in cycles])
     return BandwidthSeries(
         edges,
         resources,
         np.diff(served, axis=1),
         np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
-        {
-            name: None if (rate := rates.get(name)) is None else float(rate * counts[name])
-            for name in resources
-        },
+        {name: None if limit is None else float(limit) for name, limit in limits.items()},
         counts,
     )
 

@@ -277,9 +277,8 @@ class TraceReader(RunRecord):
         bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
         moved = questions.bytes_by_resource(bytes_of, accelerator, self.workload)
-        return questions.bandwidth(
-            self._of_kind("channel"), edges, channel_rates(accelerator), moved
-        )
+        tracks = self._of_kind("channel")
+        return questions.bandwidth(tracks, edges, channel_rates(accelerator, tracks), moved)
 
     def occupancy(
         self,

@@ -1,5 +1,9 @@
 """Bytes per cycle of channels, and of all channels that some engines have."""
 
+from fractions import Fraction
+
+import pytest
+
 from simaccel.hardware.resources import channel_rates, limits_of
 from simaccel.importers.accelerators import load_accelerator
 from tests.machine.accelerators import accelerator
@@ -13,9 +17,8 @@ ON = accelerator(
 
 
 def test_channels_have_rates() -> None:
-    rates = channel_rates(ON)
-    assert [rates[name] for name in ("dram", "buffer_read", "buffer_write")] == [4, 32, None]
-    assert "core_noc" not in rates
+    names = ["dram1", "core2.buffer_read", "buffer_write", "core_noc_0_1"]
+    assert [*channel_rates(ON, names).values()] == [4, 32, None, None]
 
 
 def test_limits_count_chips_and_cores() -> None:
@@ -32,8 +35,32 @@ def test_limits_count_chips_and_cores() -> None:
         assert named == [dram, port, None]
 
 
-def test_chips_share_their_links() -> None:
-    """A chip of 2 x 2 x 1 at 720 MHz has a link to either neighbour, in a channel by dimension."""
-    torus = ["links.topology=torus", "links.dimensions=3", "links.bytes_per_second=7200 MB/s"]
-    pod = load_accelerator("edge", ["chips=2x2x1", *torus])
-    assert [rates["links"] for rates in (channel_rates(pod), limits_of(pod, ["array"]))] == [10, 20]
+TORUS = ["links.topology=torus", "links.bytes_per_second=7200 MB/s", "links.closes_at=4"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rates"),
+    [
+        (["chips=2x2x1", "links.dimensions=3"], {"links0": 10, "links1": 10}),
+        (["chips=2x4", "links.dimensions=2"], {"links0": 10, "chip3.links1": 20}),
+        (["chips=2x3", "links.dimensions=2"], {"links0": 10, "links1": Fraction(40, 3)}),
+        (
+            ["chips=2x2x4", "links.dimensions=2", "links.network_bytes_per_second=720 MB/s"],
+            {"links0": 1, "links1": 10, "links2": 20},
+        ),
+    ],
+)
+def test_links_of_each_dimension_have_their_rate(
+    given: list[str], rates: dict[str, Fraction]
+) -> None:
+    """At 720 MHz, 10 B a cycle: two chips one link each, four two; of three in a line 4/3."""
+    pod = load_accelerator("edge", [*given, *TORUS])
+    assert channel_rates(pod, rates) == rates
+    assert limits_of(pod, ["array"])["links"] == sum(rates.values())
+    assert limits_of(pod, ["array", "chip2.array"])["links"] == 2 * sum(rates.values())
+
+
+def test_links_without_a_limit_have_none() -> None:
+    pod = load_accelerator("edge", ["chips=2", "links.bytes_per_second=unlimited"])
+    assert channel_rates(pod, ["links0"]) == {"links0": None}
+    assert limits_of(pod, ["array"])["links"] is None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.files.targets import require_target, writing_text
-from simaccel.hardware.resources import channel_rates, resource
+from simaccel.hardware.resources import channel_rates
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import TreeLine, Work, loop_tree
 from simaccel.report.page.tree import ActivityTable, lane_json
@@ -92,7 +92,7 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
         TraceError: the header does not tell.
     """
     accelerator = trace.accelerator()
-    rates = {name: rate and float(rate) for name, rate in channel_rates(accelerator).items()}
+    rates = channel_rates(accelerator, trace.channels)
     return {
         "title": trace_title(trace),
         "version": trace.header.version,
@@ -100,7 +100,7 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
         "utilisation": trace.figures.get("utilisation"),
         "energy": _energy(trace.figures.get("energy_pj")),
         "dram": _dram(trace.figures),
-        "limits": {name: rates[resource(name)] for name in trace.channels},
+        "limits": {name: rate and float(rate) for name, rate in rates.items()},
     }
 
 
