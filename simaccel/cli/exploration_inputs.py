@@ -89,13 +89,13 @@ class WantedSpace:
         from simaccel.cli.sweep import require_once
         from simaccel.study.space import DesignSpace, require_described, require_sizes
 
-        by_field = {"dataflow": dataflows, **self.search.parallel(), **self.counts}
-        by_field["pipeline_parallel"] = by_field.pop("stages")
-        set_by = {name: f"--{name.replace('_', '-')}" for name, value in by_field.items() if value}
+        options = {**vars(self.sizes), **vars(self.search), **self.counts}
+        options |= {"dataflow": self.dataflow, "pipeline": self.pipeline}
+        options |= {"pipeline_parallel": options.pop("stages")}
         gather(
             partial(require_sizes, "--axis", axes, loads),
             partial(require_described, dataflows, loads),
-            partial(require_once, "--axis", self.axes, set_by),
+            partial(require_once, "--axis", self.axes, options, self.overrides),
         )
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 

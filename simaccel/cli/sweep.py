@@ -82,17 +82,9 @@ def read_sweeps(
         InputError: a field or value is wrong, an option has set it, or all are too many.
     """
     options = {**vars(experiment.workload), **vars(experiment.search), **vars(experiment), **beside}
-    set_by = {
-        name: f"--{name.replace('_', '-')}"
-        for name, value in options.items()
-        if value is not None and value is not False and value != ()
-    }
-    fields = (override.partition("=")[0].strip() for override in experiment.overrides)
-    set_by |= {name: f"--set {name}" for name in fields}
-    set_by |= {"dataflow": set_by["mapspace"]} if "mapspace" in set_by else {}
     *axes, _ = gather(
         *(partial(read_axis, "--sweep", text, MOST_POINTS) for text in texts),
-        partial(require_once, "--sweep", texts, set_by),
+        partial(require_once, "--sweep", texts, options, experiment.overrides),
     )
     if (count := prod(map(len, axes))) > MOST_POINTS:
         allowed = f"at most {MOST_POINTS:,} points; these are {count:,}"
@@ -100,12 +92,22 @@ def read_sweeps(
     return tuple(axes)
 
 
-def require_once(option: str, texts: Sequence[str], set_by: Mapping[str, str]) -> None:
+def require_once(
+    option: str, texts: Sequence[str], options: Mapping[str, object], overrides: Sequence[str]
+) -> None:
     """Refuse two axes that set the same field, or one that sets what an option has set.
 
-    ``set_by``: the options that were used, by field.
+    ``options``: values of options, as given, by field; ``overrides``: those of --set.
     """
-    set_by, faults = dict(set_by), []
+    set_by = {
+        name: f"--{name.replace('_', '-')}"
+        for name, value in options.items()
+        if value is not None and value is not False and value != ()
+    }
+    names = (override.partition("=")[0].strip() for override in overrides)
+    set_by |= {name: f"--set {name}" for name in names}
+    set_by |= {"dataflow": set_by["mapspace"]} if "mapspace" in set_by else {}
+    faults = []
     parameters = (parameter_of(text.partition("=")[0].strip()) for text in texts)
     for parameter in filter(None, parameters):
         axis = parameter.axis
@@ -161,8 +163,8 @@ def _points_text(parameter: Parameter | None, text: str) -> str:
     if parameter is None:
         return f"FIELD={FORMS}"
     name = parameter.axis.name
-    for set_by in (f"{text.replace(_DOTS, ':')}:x2", text):
+    for points in (f"{text.replace(_DOTS, ':')}:x2", text):
         with suppress(InputError):
-            read_axis("--sweep", f"{name}={set_by}", MOST_POINTS)
-            return f"{name}={set_by}"
+            read_axis("--sweep", f"{name}={points}", MOST_POINTS)
+            return f"{name}={points}"
     return f"{name}={FORMS}"
