@@ -135,18 +135,18 @@ def compare(
     from simaccel.cli import lists
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, experiment.inputs())
-    experiment, sweep = lists.sweep_chips(experiment, sweep)
     from simaccel.cli import exhibit as saved
 
     front = saved.read_front(pareto)
     if (name := exhibit or (front and "pareto")) is not None:
         experiment, sweep = saved.with_defaults(experiment, name, sweep)
+    experiment, sweep = lists.sweep_chips(experiment, sweep)
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
     every, shown = gather(lambda: wanted.points(experiment), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     if name is not None:
-        saved.require_shown(points, front)
+        saved.require_shown(points, front, sweep)
     if dry_run:
         from simaccel.cli.forecast import forecasts_of, show_forecast
         from simaccel.verbs.comparing import comparison_title

@@ -35,13 +35,22 @@ def _study_of(name: SavedStudy) -> dict[str, str]:
 def with_defaults(
     experiment: ExperimentOptions, name: SavedStudy, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return options and sweep, completed by a saved study; refuse a sweep that it lacks."""
-    study = _study_of(name)
+    """Return options and sweeps, of which ``--chips`` may be one, completed by a saved study.
+
+    Raises:
+        InputError: it has no such sweep.
+    """
+    from simaccel.cli.lists import sweep_chips
+
+    study, given = _study_of(name), sweep
+    experiment, sweep = sweep_chips(experiment, given)
     if len(sweep) > ("sweep" in study):
         allowed = "nothing with --exhibit, except granularity"
         allowed = "nothing with --pareto" if name == "pareto" else allowed
         allowed = "one with --exhibit granularity" if "sweep" in study else allowed
-        require_none([fault("--sweep", ", ".join(sweep), allowed)])
+        chips = [text.removeprefix("chips=") for text in sweep[len(given) :]]
+        faults = [("--sweep", given), ("--chips", chips)]
+        require_none(fault(option, ", ".join(texts), allowed) for option, texts in faults if texts)
     if experiment.dataflow is None and not experiment.searches():
         experiment = replace(experiment, dataflow=study["dataflow"])
     return experiment, sweep or (
@@ -103,7 +112,8 @@ def show_exhibit(
     rows = exhibit_rows(exhibit, points, runs)
     lines = problem_lines(runs)
     accelerator, lengths = points[0].accelerator, {point.seq_len for point in points}
-    varied = {"seq-len"} if len(lengths) > 1 else set[str]()
+    varied = {one.axis.name for one in points[0].settings}
+    varied |= {"seq-len"} if len(lengths) > 1 else set()
     title = experiment_title(points[0].workload, accelerator, varied=varied)
     title += f": {_study_of(exhibit)['heading']}"
     if exhibit == "bandwidth":
@@ -138,12 +148,14 @@ def read_front(text: str | None) -> tuple[Figure, Figure] | None:
     return known[0], known[1]
 
 
-def require_shown(points: Sequence[Point], front: tuple[Figure, Figure] | None) -> None:
+def require_shown(
+    points: Sequence[Point], front: tuple[Figure, Figure] | None, sweep: Sequence[str]
+) -> None:
     """Refuse lists without columns in exhibits and fronts, and fronts of unknown energies."""
     from simaccel.cli.lists import refuse_lists
     from simaccel.search.effort import require_energies
 
-    refuse_lists(points, "--exhibit" if front is None else "--pareto")
+    refuse_lists(points, "--exhibit" if front is None else "--pareto", sweep)
     gather(*(partial(require_energies, points[0].accelerator, one) for one in front or ()))
 
 

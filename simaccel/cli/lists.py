@@ -25,8 +25,6 @@ _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
 _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 _SEARCH_FIELDS: Final = (*_DEGREES, "objective")
-_NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len", "objective")
-"""Axes of the lists."""
 _MOST: Final = 1000
 
 
@@ -265,11 +263,18 @@ def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 
 
-def refuse_lists(points: Sequence[Point], beside: str) -> None:
-    """Refuse lists for which an exhibit or a front (``beside``: the option) has no columns."""
+def refuse_lists(points: Sequence[Point], beside: str, sweep: Sequence[str]) -> None:
+    """Refuse lists for which an exhibit or a front (``beside``: the option) has no columns.
+
+    ``sweep``: what else has several values.
+    """
     names = dict.fromkeys(one.axis.name for point in points for one in point.settings)
-    allowed = f"one value beside {beside}"
-    require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)
+    swept, allowed = (
+        {text.partition("=")[0].strip() for text in sweep},
+        f"one value beside {beside}",
+    )
+    others = ("hw" if name == ACCELERATOR.name else name for name in names if name not in swept)
+    require_none(fault(f"--{name}", "a list", allowed) for name in others)
     lengths = dict.fromkeys(str(point.seq_len) for point in points)
     if len(lengths) > 1 and beside == "--pareto":
         require_none([fault("--seq-len", ",".join(lengths), f"one length beside {beside}")])
