@@ -42,14 +42,14 @@ def with_defaults(
     """
     from simaccel.cli.lists import sweep_chips
 
-    study, given = _study_of(name), sweep
-    experiment, sweep = sweep_chips(experiment, given)
+    study, sweeps = _study_of(name), sweep
+    experiment, sweep = sweep_chips(experiment, sweeps)
     if len(sweep) > ("sweep" in study):
         allowed = "nothing with --exhibit, except granularity"
         allowed = "nothing with --pareto" if name == "pareto" else allowed
         allowed = "one with --exhibit granularity" if "sweep" in study else allowed
-        chips = [text.removeprefix("chips=") for text in sweep[len(given) :]]
-        faults = [("--sweep", given), ("--chips", chips)]
+        chips = [text.removeprefix("chips=") for text in sweep[len(sweeps) :]]
+        faults = [("--sweep", sweeps), ("--chips", chips)]
         require_none(fault(option, ", ".join(texts), allowed) for option, texts in faults if texts)
     if experiment.dataflow is None and not experiment.searches():
         experiment = replace(experiment, dataflow=study["dataflow"])
@@ -112,7 +112,7 @@ def show_exhibit(
     rows = exhibit_rows(exhibit, points, runs)
     lines = problem_lines(runs)
     accelerator, lengths = points[0].accelerator, {point.seq_len for point in points}
-    varied = {one.axis.name for one in points[0].settings}
+    varied = {setting.axis.name for setting in points[0].settings}
     varied |= {"seq-len"} if len(lengths) > 1 else set()
     title = experiment_title(points[0].workload, accelerator, varied=varied)
     title += f": {_study_of(exhibit)['heading']}"

@@ -268,7 +268,7 @@ def refuse_lists(points: Sequence[Point], beside: str, sweep: Sequence[str]) -> 
 
     ``sweep``: what else has several values.
     """
-    names = dict.fromkeys(one.axis.name for point in points for one in point.settings)
+    names = dict.fromkeys(setting.axis.name for point in points for setting in point.settings)
     swept, allowed = (
         {text.partition("=")[0].strip() for text in sweep},
         f"one value beside {beside}",
