@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement, RepeatedTransfer
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
+from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.figures.analyses import draw_analyses, draw_shares, share_name, shared_groups
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, pick, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text
+from simaccel.report.verdict import engine_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
 from simaccel.units import cause_text
 
@@ -241,7 +243,7 @@ def assumption_text(group: GroupExplanation, each: Disagreement) -> str:
 
 def _tree_assumption(group: GroupExplanation) -> str:
     """Return what the directives of a tree assume, and what its unit waits for in this run."""
-    directives, unit = group.directives, group.unit
+    directives = group.directives
     charged = f"the directives take the bytes of {directives.memory} at its full rate"
     if not directives.memory:
         transfers = sum(operator.transfers or 0 for operator in directives.operators)
@@ -253,7 +255,7 @@ def _tree_assumption(group: GroupExplanation) -> str:
     assumed += ["run one operator after the other"] * (len(directives.operators) > 1)
     cause, cycles = next(iter(group.stalls), ("", 0))
     waits = f"waits {cycles:,} cycles for {cause_text(cause)}" if cycles else "never waits"
-    return f"{'; '.join(assumed)} (its {unit} {waits})"
+    return f"{'; '.join(assumed)} ({engine_text(group.unit)} {waits})"
 
 
 def _shares_text(group: GroupExplanation, each: Disagreement) -> str:
@@ -275,7 +277,11 @@ def _sign_text(share: float) -> str:
 def _group_json(group: GroupExplanation) -> dict[str, Any]:
     return {
         "name": group.run.name,
-        "machine": {"cycles": group.run.cycles, "unit": group.unit, "stalls": dict(group.stalls)},
+        "machine": {
+            "cycles": group.run.cycles,
+            "unit": without_core(group.unit),
+            "stalls": dict(group.stalls),
+        },
         **bound_json(group.prediction, group.run),
         "dram_bytes": group.dram_bytes,
         "dram_bound": {

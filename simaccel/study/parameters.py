@@ -275,7 +275,8 @@ def read_axis(
     parameter = find(name)
     if parameter is None:
         raise InputError([Fault(_SOURCE, option, name, suggest_parameter(name))])
-    reader = AxisReader(parameter, _SOURCE, f"{option} {parameter.axis.name}")
+    field, several = f"{option} {parameter.axis.name}", f"{FORMS}, each "
+    reader = AxisReader(parameter, _SOURCE, field, several)
     if ":" in values:
         return reader.read_range(values, most)
     return reader.read_list([value.strip() for value in values.split(",")], most)
@@ -283,11 +284,15 @@ def read_axis(
 
 @dataclass(frozen=True)
 class AxisReader:
-    """A reader of a parameter's settings; faults are those of ``field`` of ``source``."""
+    """A reader of a parameter's settings; faults are those of ``field`` of ``source``.
+
+    ``several``: how to write several values, said before what is allowed of one.
+    """
 
     parameter: Parameter
     source: str
     field: str
+    several: str = ""
 
     def read_list(self, listed: Sequence[object], most: int) -> tuple[Setting, ...]:
         """Return a setting for each of several values; InputError names all wrong ones."""
@@ -299,8 +304,8 @@ class AxisReader:
             try:
                 values = self.parameter.values(text)
             except ValueError as error:
-                allowed = f"{FORMS}, each {error}" if list_or_range(text) else str(error)
-                faults.append(self._fault(value, allowed))
+                several = self.several if list_or_range(text) else ""
+                faults.append(self._fault(value, f"{several}{error}"))
                 continue
             if values in points:
                 faults.append(self._fault(value, "each value once"))

@@ -199,6 +199,20 @@ def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None
     assert "at its full rate" in _assumptions(result, "directives")[0]
 
 
+def test_what_waits_is_named_with_its_core() -> None:
+    """In JSON it is the kind of the unit."""
+    workload, toy = (
+        gemm(m=100, k=64, n=48),
+        load_accelerator("toy", ["cores.count=2", "buffer.capacity_bytes=64 KiB"]),
+    )
+    tree = TREE.replace("group gemm", "group gemm on core 1")
+    result = simulate(workload, toy, parse_text(tree.format(workload=workload)))
+    (text,) = _assumptions(result, "directives")
+    assert "(the array of core 1 waits " in text
+    (document,) = explanation_json(result, explain(result))["groups"]
+    assert document["machine"]["unit"] == "array"
+
+
 def test_directives_speak_where_the_mapping_was_written_so(
     convolution: tuple[ExperimentResult, tuple[GroupExplanation, ...]],
 ) -> None:

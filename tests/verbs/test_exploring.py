@@ -141,6 +141,10 @@ def test_a_sample_is_drawn_by_its_seed() -> None:
             lambda: explore(GEMM, "toy", ["buffer"]),  # type: ignore[arg-type]
             ["explore: axes: got ['buffer']; allowed: values by name"],
         ),
+        (
+            lambda: explore(GEMM, "toy", axes={"buffer": ["64KiB:1MiB:x2"]}, dataflows="naive"),
+            ["axes.buffer: got '64KiB:1MiB:x2'; allowed: a positive amount with a unit"],
+        ),
         (lambda: explore({"bert": 0}, "toy"), ["explore: weight: got 0"]),
         (lambda: explore([], "toy"), ["at least one"]),
     ],
