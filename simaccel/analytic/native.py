@@ -57,8 +57,8 @@ def least_fold_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
     a product past them: no pieces have fewer folds than ``ceil(k / R) ceil(n / C)`` of m steps, or
     as many with the ranks in other places. In each of the ``ceil(n / C)`` strips of columns all k
     rows shift in (or the results out), a row a cycle, beside the stream of another fold or alone
-    (`ArraySpec.fold_cycles`). Of products on the diagonal each has a part of rows and columns. What
-    has no such ranks takes its MACs on all PEs.
+    (`ArraySpec.fold_cycles`). Of products on the diagonal each has a part of rows and columns, and
+    shifts count with overlap ``stream`` alone. What has no such ranks takes its MACs on all PEs.
     """
     array, total = accelerator.array, Fraction()
     for operator, times, pace in _einsums(workload, accelerator):

@@ -209,7 +209,7 @@ class CandidateSet:
         """
         if value is None:
             return np.flatnonzero(self.columns.space <= room)
-        if value >= self.far_bound(room):
+        if self._far and value >= self.far_bound(room):
             self.include_far()
         fits = self.fitting(room)
         return fits[self.values(fits, self.columns.bounds[fits]) <= value]

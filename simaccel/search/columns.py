@@ -94,8 +94,8 @@ def find_far(bounds: Ints, space: Ints, holding: Column, times: float) -> tuple[
     return is_far, RoomBound(rooms, np.minimum.accumulate(left))
 
 
-_MOST_CODES = 2**62
-"""Codes of rows beyond which they are renumbered."""
+MOST_CODES: Final = 2**62
+"""Codes beyond which they don't fit numbers of 64 bits."""
 
 
 def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
@@ -147,7 +147,7 @@ def _repeats_earlier(columns: Sequence[tuple[int, Ints]], rows: int) -> Bools:
     """
     code, codes = np.zeros(rows, dtype=np.int64), 1
     for count, values in columns:
-        if codes * count > _MOST_CODES:
+        if codes * count > MOST_CODES:
             _, code = np.unique(code, return_inverse=True)
             codes = code.size
         code, codes = code * count + values, codes * count

@@ -263,7 +263,8 @@ class _Climb:
         grid, first = self.grid, self.walks[0]
         ran = {run for walk in self.walks for run in walk.runs}
         of_grid = sum(candidates == id(grid) for candidates, _ in ran)
-        fits = grid.fitting(self.goal.room).size
+        far = len(grid) - grid.columns.bounds.size  # left out by their bounds, whatever the room
+        fits = grid.fitting(self.goal.room).size + far
         scores = (walk.score(n) for walk in self.walks for n in walk.numbers())
         values = sorted({score.tree: score.value for score in scores}.values())
         account = SearchAccount(

@@ -3,6 +3,7 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -24,8 +25,10 @@ from simaccel.program.program import DoesNotFitError
 from simaccel.report.accounts import account_json
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import NOT_ALLOWED, SAME, SearchAccount, floor_of_group
+from simaccel.search import candidate_set
+from simaccel.search.accounts import BOUND, NOT_ALLOWED, SAME, SearchAccount, floor_of_group
 from simaccel.search.candidate_set import capacity
+from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.walk import CandidateWalk, StoppingRule
@@ -338,17 +341,30 @@ def test_no_mapping_has_fewer_folds_than_the_product_of_its_sides(
     assert floor_of_group(layer, ["gemm"], chip, "cycles") == cycles
 
 
+@pytest.mark.parametrize("far", [1.5, 2.0])
+def test_far_candidates_are_left_out_by_their_bounds(
+    monkeypatch: pytest.MonkeyPatch, far: float
+) -> None:
+    pruned = []
+    for times in (float("inf"), far):
+        monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=times, ordered=0))
+        _, (account,) = _searched(gemm(m=97, k=64, n=89), "flex")
+        pruned.append(account.pruned)
+    assert pruned[0] == pruned[1]
+    assert pruned[0][BOUND] > 0
+
+
 def test_products_share_an_array_along_its_diagonal_in_the_least_folds() -> None:
     """By hand: 10 x 32 sums of two products fit 64 x 64 PEs together and take 32 steps.
 
     Weights of 32 x 32 take ten steps, but 64 rows of them shift in first.
     """
     sides = ["array.rows=64", "array.cols=64", "array.diagonal=true", "buffer.capacity_bytes=1 MiB"]
-    chip = load_accelerator("toy", [*sides, "dram.bandwidth_bytes_per_second=unlimited"])
+    sides.append("dram.bandwidth_bytes_per_second=unlimited")
     layer = build("bmm", shape={"H": 2, "M": 10, "K": 32, "N": 32})
-    assert floor_of_group(layer, ["bmm"], chip, "cycles") == 32
+    assert floor_of_group(layer, ["bmm"], load_accelerator("toy", sides), "cycles") == 32
     held = load_accelerator("toy", [*sides, "array.stationarity=ws"])
-    assert floor_of_group(layer, ["bmm"], held, "cycles") >= 64
+    assert floor_of_group(layer, ["bmm"], held, "cycles") == 64
 
 
 @settings(max_examples=10, deadline=None)

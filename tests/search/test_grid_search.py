@@ -138,8 +138,8 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     assert soon.account.near == 0
 
 
-def test_parts_may_leave_half_the_gap_of_the_whole_together() -> None:
-    """A quarter of 1% of the folds of all parts (4 x 4 PEs), which outlast the bytes.
+def test_parts_may_leave_three_tenths_of_the_gap_of_the_whole_together() -> None:
+    """Three tenths of half of 1% of the folds of all parts (4 x 4 PEs), which outlast the bytes.
 
     FF1 has the fewest steps with sums held (10 x 13 folds of 30), FF2 with inputs (13 x 10).
     """
@@ -150,7 +150,7 @@ def test_parts_may_leave_half_the_gap_of_the_whole_together() -> None:
     )
     on = _toy("dram.bandwidth_bytes_per_second=unlimited")
     assert Goal.from_options(on, Options(), workload).slack == pytest.approx(
-        0.0025 * 2 * 10 * 13 * 30 / 3
+        0.0015 * 2 * 10 * 13 * 30 / 3
     )
     assert Goal.from_options(on, Options(), workload.select_operators(["FF1"])).slack == 0
     assert Goal.from_options(on, Options(patience=5), workload).slack == 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Ints
+from simaccel.search.columns import MOST_CODES
 from simaccel.search.effort import Objective
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.ordered_tilings import best_orders
@@ -29,8 +30,6 @@ _CROSSED, _KEPT_ANEW = 0.5, 0.1
 _OF_OTHER: Final = 0.5
 """Share of the ranks that a crossed child takes from its second parent."""
 _MIX: Final = 1_000_003
-_MOST_CODES: Final = 2**62
-"""Tilings of a mapspace up to which each is a number of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def _in_best_orders(
     unknown = Population(genes.chains, genes.orders, genes.keeps, nothing, nothing, niches)
     known = Population.concatenate([unknown] if task.parents is None else [task.parents, unknown])
     columns, counts = np.column_stack([known.keeps, known.chains]), space.chain_counts()
-    if math.prod(counts) * len(space.limits.keeps) < _MOST_CODES:
+    if math.prod(counts) * len(space.limits.keeps) < MOST_CODES:
         codes = np.ravel_multi_index(tuple(columns.T), (len(space.limits.keeps), *counts))
     else:
         _, codes = np.unique(columns, axis=0, return_inverse=True)
