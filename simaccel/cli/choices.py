@@ -46,6 +46,11 @@ MOST_SHOWN: Final = 20
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
+LANES: Final = "engine,tile"
+"""Lanes that an export shows by default: channels have ten times as many events."""
+BINS: Final = 1000
+AT_MOST: Final = 500_000
+"""Events that viewers open without trouble."""
 TRACE_FORMATS: Final = ("perfetto", "csv", "vcd", "parquet")
 DESIGN_AXES: Final = ("pes", "noc-bandwidth", "l1", "l2")
 """Axes of a MAESTRO description's own design space."""

@@ -170,11 +170,11 @@ def show_fronts(
     """Show and write the front of each dataflow or mapspace."""
     from simaccel.report import exhibits, figures
     from simaccel.report.titles import experiment_title
-    from simaccel.study.exhibits import COLUMNS
+    from simaccel.study.exhibits import FRONT_COLUMNS
 
     title = experiment_title(points[0].workload, points[0].accelerator)
     title += f": {front[1]} against {front[0]}"
-    x, y = (COLUMNS[figure] for figure in front)
+    x, y = (FRONT_COLUMNS[figure] for figure in front)
     files.show_rows(
         title,
         lambda: (exhibits.pareto_table(rows, x, y), *exhibits.pareto_lines(rows)),

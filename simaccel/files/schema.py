@@ -330,7 +330,7 @@ def _error(context: dict[str, Any]) -> str:
 _MISSING: frozenset[Hashable] = frozenset({"missing", "missing_argument"})
 _UNKNOWN: frozenset[Hashable] = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _PYDANTIC: frozenset[Hashable] = frozenset(get_args(core_schema.ErrorType))
-_INTEGER, _MAPPING = "an integer", "a mapping"
+_INTEGER, A_MAPPING = "an integer", "a mapping"
 _PREAMBLE = re.compile(r"^(\w+ )?[Ii]nput should be (a valid |valid )?|^Value error, ")
 _REASON = re.compile(r", (unable to|got a|error:).*$|, *$")
 _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
@@ -363,6 +363,6 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), "a list"),
     **dict.fromkeys(
         ("model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"),
-        _MAPPING,
+        A_MAPPING,
     ),
 }

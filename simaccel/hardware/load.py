@@ -16,7 +16,7 @@ from simaccel.errors import (
     require_none,
 )
 from simaccel.files.documents import parse_document, refuse_others
-from simaccel.files.schema import faults_of, leaf_fields, replaced_fields, valid_fields
+from simaccel.files.schema import A_MAPPING, faults_of, leaf_fields, replaced_fields, valid_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
@@ -93,7 +93,7 @@ def build_accelerator(
 
 def _section_allowed(fault: Fault) -> str:
     """Return what is allowed instead of a value; in place of a section also a preset's name."""
-    if fault.field not in SECTIONS or not fault.allowed.startswith("a mapping"):
+    if fault.field not in SECTIONS or not fault.allowed.startswith(A_MAPPING):
         return fault.allowed
     names = PRESETS.get(fault.field) or list_accelerators()
     return f"a section, or a name such as {next(iter(names))}"

@@ -286,9 +286,9 @@ def needed_bandwidth(
     return high, reached[high]
 
 
-MOST: Final = 64
+_MOST_OF_FRONT: Final = 64
 """Most points of a front that run; of more, evenly spaced ones."""
-COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
+FRONT_COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
 """The columns of the figures that a front may have."""
 
 
@@ -313,7 +313,10 @@ def pareto(
     for figure in (figures.x, figures.y):
         require_energies(accelerator, figure)
     frontier = front(workload, accelerator, dataflow, options, figures)
-    chosen = [frontier.points[int(at)] for at in pick_evenly(np.arange(len(frontier.points)), MOST)]
+    chosen = [
+        frontier.points[int(at)]
+        for at in pick_evenly(np.arange(len(frontier.points)), _MOST_OF_FRONT)
+    ]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
         for tree in chosen
@@ -325,7 +328,9 @@ def pareto(
     points: list[Record] = [
         {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
     ]
-    signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)}
+    signs = {
+        FRONT_COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)
+    }
     rows = np.array(
         [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
     )
@@ -342,4 +347,4 @@ def pareto(
 def front_figures(result: ExperimentResult) -> Figures:
     """Return the figures of a run for fronts; the footprint is what the mapping reserves."""
     found = run_figures(result) | {"footprint_bytes": result.prediction.buffer_bytes}
-    return {column: found[column] for column in COLUMNS.values()}
+    return {column: found[column] for column in FRONT_COLUMNS.values()}

@@ -13,12 +13,13 @@ from simaccel.cli.forecast import processes_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import total_of
-from simaccel.study.points import Axis, Point, Record, Setting, StudyRow, base_point
-from simaccel.study.runs import make_record, row_of
+from simaccel.study.points import Axis, Point, Record, Setting, base_point
+from simaccel.study.runs import make_record
 from simaccel.units import STALLS
 from simaccel.verbs.comparing import dram_bounds
 from simaccel.workload import ModelDimensions, attention, build, gemm
 from tests.cli.conftest import Call
+from tests.rows import row_with_run
 
 pytestmark = pytest.mark.usefixtures("small_bert")
 
@@ -216,10 +217,6 @@ def test_what_is_predicted_is_that_of_the_run(cli: Call) -> None:
     assert "L+softmax+A" in table
 
 
-def _run(point: Point) -> StudyRow:
-    return row_of(point, [make_record(point, whole=True)])
-
-
 def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
     """And operators alone, of which nothing stays, are not below theirs."""
     dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
@@ -236,7 +233,7 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
     ]
     alone, fused = dram_bounds(points)[3]
     for point in points:
-        result = _run(point).result
+        result = row_with_run(point).result
         assert result is not None
         slopes = [alone, fused] if point.dataflow == "strips" else [fused]
         for slope in slopes:

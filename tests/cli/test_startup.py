@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from inspect import signature
 
 import click
 import pytest
@@ -29,7 +30,7 @@ from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import OBJECTIVES as EXPLORED
 from simaccel.study.generation import LENGTHS
 from simaccel.study.parameters import PARAMETERS
-from simaccel.trace.exports import FORMATS
+from simaccel.trace.exports import FORMATS, excerpt
 from simaccel.verbs.comparing import EACH
 from simaccel.workload.attention import SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
@@ -199,6 +200,9 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert words.HALOS == HALOS
     assert words.EACH == EACH
     assert tuple(FORMATS) == words.TRACE_FORMATS
+    shown = signature(excerpt).parameters
+    in_words = tuple(words.LANES.split(",")), words.BINS, words.AT_MOST
+    assert tuple(shown[name].default for name in ("lanes", "bins", "at_most")) == in_words
     assert words.FUSIONS == FUSIONS
     assert words.UNFUSED == UNFUSED
     assert words.FRONT_FIGURES == FIGURES

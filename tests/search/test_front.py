@@ -30,7 +30,7 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
-from simaccel.study.exhibits import COLUMNS, front_figures, pareto
+from simaccel.study.exhibits import FRONT_COLUMNS, front_figures, pareto
 from simaccel.study.experiment import simulate
 from simaccel.study.points import Record
 from simaccel.workload import Workload
@@ -168,7 +168,7 @@ def _tree(heads: int, rows: int, keys: int, slots: int) -> Tree:
 
 
 def _taken(front: Record, *names: Figure) -> Floats:
-    return np.array([[one[COLUMNS[name]] for name in names] for one in front["points"]])
+    return np.array([[one[FRONT_COLUMNS[name]] for name in names] for one in front["points"]])
 
 
 @cache
@@ -248,7 +248,7 @@ def test_the_ends_of_a_front_are_what_an_objective_finds(dataflow: str, figure: 
     found = pareto(workload, on, dataflow, Options(), FrontFigures(figure, other))
     objective: Objective = "cycles" if figure == "utilisation" else figure
     whole = front_figures(simulate(workload, on, dataflow, options=Options(objective=objective)))
-    alone = whole[COLUMNS[figure]] or 0
+    alone = whole[FRONT_COLUMNS[figure]] or 0
     ends = _taken(found, figure)[:, 0]
     best = max(ends) if figure == "utilisation" else min(ends)
     sign = -1 if figure == "utilisation" else 1

@@ -35,11 +35,12 @@ from simaccel.study.points import (
     base_point,
     chips_alike,
 )
-from simaccel.study.runs import make_record, row_of
+from simaccel.study.runs import make_record
 from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
 from simaccel.workload.language.build import transformer
 from tests.refusals import refusal_of
+from tests.rows import row_with_run
 from tests.small_pods import SMALL, small_pod
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3))
@@ -206,10 +207,6 @@ def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:
     assert static_figures(chip) == {"area_mm2": pytest.approx(0.07645088)}
 
 
-def _run(point: Point) -> StudyRow:
-    return row_of(point, [make_record(point, whole=True)])
-
-
 def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
     decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
     pod = small_pod(4)
@@ -219,7 +216,7 @@ def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
         dataflow="strips",
         options=Options(tensor_parallel=4),
     )
-    row = _run(point)
+    row = row_with_run(point)
     assert row.chips == 4
     assert row.figures is not None
     each, every = 1 / row.run["seconds"], 4 / row.run["seconds"]
@@ -260,7 +257,7 @@ def test_what_overflows_does_not_run_and_says_no() -> None:
         return asked.place_workloads()
 
     def row(capacity: int, options: Options) -> StudyRow:
-        return _run(point(capacity, options))
+        return row_with_run(point(capacity, options))
 
     rows = [row(285, Options()), row(286, Options()), row(285, Options(allow_overflow=True))]
     assert [one.fits for one in rows] == [False, True, False]
@@ -284,7 +281,7 @@ def test_a_stage_of_a_pipeline_has_the_caches_of_all_micro_batches() -> None:
         stages=2,
         micro_batches=2,
     )
-    (dram,) = _run(point.place_workloads()).run["memories"]
+    (dram,) = row_with_run(point.place_workloads()).run["memories"]
     layers = SMALL.layers // 2
     assert dram["by_part"]["cache"] == layers * 4 * 9 * 2 * 8 * 2
     assert dram["needed_bytes"] == sum(dram["by_part"].values())
@@ -299,7 +296,7 @@ def test_what_a_search_leaves_is_collected_before_the_next(monkeypatch: pytest.M
         for most in (10**9, 10**9, 0):
             monkeypatch.setattr("simaccel.study.runs._MANY_BLOCKS", most)
             gc.collect()
-            _run(point)
+            row_with_run(point)
             left.append(gc.collect())
     finally:
         gc.enable()

@@ -46,10 +46,14 @@ def _scalesim_cycles(rows: int, cols: int) -> int:
     return sum(-(-k // rows) * -(-m // cols) * (2 * rows + cols + n - 2) for n, k, m in _SIZES)
 
 
+def _cycles(row: StudyRow) -> float | None:
+    return None if row.figures is None else row.figures["cycles"]
+
+
 def _run(designs: Sequence[Setting], inputs: tuple[Workload, Accelerator, str]) -> list[StudyRow]:
     with open_workers(1) as alone:
         points = design_points(designs, inputs, Options())
-        return run_rows(points, alone, lambda _done, _note: None, whole=True)[0]
+        return run_rows(points, alone, lambda _done, _note: None)[0]
 
 
 @pytest.fixture
@@ -66,8 +70,8 @@ def small_runs(tmp_path: Path) -> dict[str, StudyRow]:
 def test_arrays_of_other_shapes_follow_the_formula(
     small_runs: dict[str, StudyRow],
 ) -> None:
-    assert small_runs["an array of 8 x 32"].run["cycles"] == _scalesim_cycles(8, 32) == 7470 + 24064
-    assert small_runs["an array of 32 x 8"].run["cycles"] == _scalesim_cycles(32, 8)
+    assert _cycles(small_runs["an array of 8 x 32"]) == _scalesim_cycles(8, 32) == 7470 + 24064
+    assert _cycles(small_runs["an array of 32 x 8"]) == _scalesim_cycles(32, 8)
 
 
 def test_the_fixed_stationarity_gives_way_to_the_others(
@@ -75,7 +79,7 @@ def test_the_fixed_stationarity_gives_way_to_the_others(
 ) -> None:
     """A fold of 16 x 16 sums takes k products, and 16 + 16 - 2 cycles to the last PE."""
     outputs = sum(-(-n // 16) * -(-m // 16) * (k + 30) for n, k, m in _SIZES)
-    assert small_runs["os stationarity"].run["cycles"] == outputs
+    assert _cycles(small_runs["os stationarity"]) == outputs
     assert "ws stationarity" not in small_runs
 
 
@@ -106,7 +110,7 @@ def test_banks_are_doubled_where_they_take_time() -> None:
     part: Any = banks.fields["dram.part"]
     assert isinstance(part, dict)
     assert part["banks_per_group"] == 2 * accelerator.dram.part.banks_per_group
-    assert run.run["cycles"] > 0
+    assert (_cycles(run) or 0) > 0
 
 
 def test_what_can_t_be_built_says_why() -> None:
@@ -114,7 +118,7 @@ def test_what_can_t_be_built_says_why() -> None:
     small = Setting(DESIGN, "small", "a small buffer", {"buffer.capacity_bytes": 16})
     (run,) = _run([small], (gemm(9, 7, 5), edge, "naive"))
     assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
-    assert run.result is None
+    assert run.figures is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 
 import click
 
-from simaccel.cli.choices import TRACE_FORMATS
+from simaccel.cli.choices import AT_MOST, BINS, LANES, TRACE_FORMATS
 from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
@@ -18,8 +18,6 @@ from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
 
-_LANES, _BINS, _AT_MOST = "engine,tile", 1000, 500_000
-"""Channels have ten times as many events; viewers open so many without trouble."""
 _PARQUET: Final = "parquet"
 """The only binary format."""
 _TABLES: Final = ("csv", _PARQUET)
@@ -39,20 +37,20 @@ _TABLES: Final = ("csv", _PARQUET)
 )
 @option(
     "--lanes NAME,..",
-    f"Lanes, or kinds of lanes: engine, channel, tile. Default {_LANES}.",
-    default=_LANES,
+    f"Lanes, or kinds of lanes: engine, channel, tile. Default {LANES}.",
+    default=LANES,
 )
 @option(
     "--bins N",
-    f"Bins of the bandwidth counters (default {_BINS}).",
+    f"Bins of the bandwidth counters (default {BINS}).",
     type=click.IntRange(1, 100_000),
-    default=_BINS,
+    default=BINS,
 )
 @option(
     "--at-most N",
-    f"Refuse windows of more events (default {_AT_MOST}).",
+    f"Refuse windows of more events (default {AT_MOST}).",
     type=click.IntRange(1, 10**9),
-    default=_AT_MOST,
+    default=AT_MOST,
 )
 @force_option
 @option("--json", "Print JSON and nothing else.", to="as_json")
