@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from simaccel.importers.workloads import load_workload
     from simaccel.schedulers import Options
     from simaccel.study.experiment import result_json
-    from simaccel.verbs.bounding import bound
     from simaccel.verbs.comparing import compare
     from simaccel.verbs.estimating import EstimateResult, estimate
     from simaccel.verbs.exploring import explore
@@ -49,12 +48,21 @@ _find = lazy_attributes(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
-    """Return what a name stands for; its module is loaded when it is used."""
+    """Return what a name stands for, also of plug-ins; its module is loaded when it is used."""
     if name == "__version__":
         from simaccel.version import version  # noqa: PLC0415 - as slow as numpy
 
         return version()
-    return _find(name)
+    try:
+        return _find(name)
+    except AttributeError:
+        from simaccel.plugins import plugin  # noqa: PLC0415 - what simaccel has itself needs none
+
+        plugged = None if name.startswith("_") else plugin("simaccel.functions", name)
+        if plugged is None:
+            raise
+        with plugged.running("loading"):
+            return plugged.load()
 
 
 def __dir__() -> list[str]:

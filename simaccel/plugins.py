@@ -33,6 +33,9 @@ GROUPS: Final = {
     "simaccel.accelerators": "accelerator",
     "simaccel.vector_operators": "vector operator",
     "simaccel.workload_files": "reader of files",
+    "simaccel.commands": "command",
+    "simaccel.functions": "function",
+    "simaccel.dram_bounds": "bound of DRAM bytes",
 }
 """The groups of entry points, and what one of each is."""
 _GUESTS: Final = Path(__file__).with_name("papers")
@@ -61,25 +64,28 @@ class Plugin:
         return PluginError(f"{self}: {problem}")
 
     @contextmanager
-    def running(self, what: str) -> Iterator[None]:
+    def running(self, what: str, *passing: type[BaseException]) -> Iterator[None]:
         """Name the plug-in in whatever its code raises, apart from errors of simaccel.
+
+        Exceptions of the types ``passing`` are left as they are.
 
         Raises:
             PluginError: the code failed; its own exception is the cause.
         """
         try:
             yield
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # whatever foreign code raises, SystemExit among it
-            if isinstance(error, SimaccelError) and type(error).__module__.startswith("simaccel."):
+            own = isinstance(error, SimaccelError) and type(error).__module__.startswith(
+                "simaccel."
+            )
+            if own or isinstance(error, (KeyboardInterrupt, *passing)):
                 raise
             raise self.error(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 def plugins(group: str) -> dict[str, tuple[Plugin, ...]]:
     """Return the plug-ins of a group by name, those of one name in several packages together."""
-    return _scan_group(group, tuple(sys.path))
+    return _scan_group(group, tuple(sys.path)) if group else {}
 
 
 @lru_cache

@@ -52,13 +52,17 @@ BASE = {"errors", "lazy", "numbers", "pareto", "units", "version", "plugins", "f
 CORE = {*BASE, "workload", "hardware", "mapping", "analytic", "program", "machine", "trace", "run"}
 """What answers how many cycles a mapping takes, and why; all else uses it."""
 LAYERS |= {"run": CORE - {"run", "trace"}}
-LAYERS |= {"papers": {*BASE, "workload", "hardware", "mapping", "analytic"}}
 LAYERS |= {"study": {*LAYERS}}
 LAYERS |= {"diagnosis": {*LAYERS}}
 LAYERS |= {"report": {*LAYERS}}
 LAYERS |= {"verbs": {*LAYERS}}
 LAYERS |= {"cli": {*LAYERS}}
-LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}
+# Guests: entry points name what they add, and nothing else imports them.
+LAYERS |= {"papers": {*BASE, "workload", "hardware", "mapping", "analytic"}}
+LAYERS |= {"papers.commands": {*LAYERS}}
+for name in ("study", "diagnosis", "report", "verbs", "cli"):
+    LAYERS[name] |= {"papers", "papers.commands"}
+LAYERS |= {"__init__": {*LAYERS} - {"cli", "papers", "papers.commands"}, "__main__": {"cli"}}
 
 # Formulas and the machine, with its programs, know nothing of each other, so that what they agree
 # in means something. Whole packages, so that a new module is hidden the day it is written.
@@ -70,7 +74,8 @@ HIDDEN: dict[str, tuple[str, ...]] = {
 }
 
 # Third-party packages with a single home.
-HOMES = {"simpy": "machine", "click": "cli", "h5py": "trace", "distributed": "study"}
+HOMES = {"simpy": {"machine"}, "click": {"cli", "papers.commands"}, "h5py": {"trace"}}
+HOMES |= {"distributed": {"study"}}
 MAY_PRINT = {"cli", "report"}
 # Rows of a study and diagnoses are data: whoever shows them makes text of them.
 WITHOUT_TEXT = {"study", "diagnosis"}
@@ -90,6 +95,12 @@ class Import:
     in_function: bool
 
 
+def layer_of(name: str) -> str:
+    """The layer of a module: its package, and apart from it the commands of guests."""
+    layer, *inner = name.split(".")[1:]
+    return f"{layer}.commands" if layer == "papers" and "commands" in inner else layer
+
+
 class Module:
     """A source file of the package, parsed."""
 
@@ -98,7 +109,7 @@ class Module:
         self.where = path.relative_to(root).as_posix()
         self.is_package = parts[-1] == "__init__"
         self.name = ".".join(parts[:-1] if self.is_package else parts)
-        self.layer = parts[1]
+        self.layer = layer_of(".".join(parts))
         self.lines = path.read_text().splitlines()
         self.tree = ast.parse("\n".join(self.lines))
         self.nodes = tuple(ast.walk(self.tree))
@@ -191,8 +202,7 @@ def layer_violations(package: Package) -> Iterator[str]:
         allowed = LAYERS[module.layer] | {module.layer}
         for imported in package.imports(module):
             root, _, rest = imported.target.partition(".")
-            layer = rest.partition(".")[0]
-            if root == "simaccel" and layer and layer not in allowed:
+            if root == "simaccel" and rest and layer_of(imported.target) not in allowed:
                 yield f"{module.where}:{imported.line}: must not import {imported.target}"
 
 
@@ -212,12 +222,15 @@ def hidden_violations(package: Package) -> Iterator[str]:
 
 def third_party_violations(package: Package) -> Iterator[str]:
     for module in package.modules.values():
-        plots = module.layer in ("report", "verbs") or module.name.endswith(".plots")
+        plots = module.layer in ("report", "verbs", "papers.commands") or module.name.endswith(
+            ".plots"
+        )
         for imported in package.imports(module):
             library = imported.target.partition(".")[0]
-            home = HOMES.get(library, module.layer)
-            if home != module.layer:
-                yield f"{module.where}:{imported.line}: only {home} may import {library}"
+            homes = HOMES.get(library, {module.layer})
+            if module.layer not in homes:
+                names = " and ".join(sorted(homes))
+                yield f"{module.where}:{imported.line}: only {names} may import {library}"
             is_foreign = module.layer in CORE and library in {*TEXT, *NOT_IN_CORE}
             if (module.layer in WITHOUT_TEXT and library in TEXT) or is_foreign:
                 yield f"{module.where}:{imported.line}: {module.layer} must not import {library}"
@@ -302,6 +315,8 @@ FAULTS: dict[str, tuple[str, Rule, int]] = {
     "mapping/d.py": ("from simaccel.papers import maestro", layer_violations, 2),
     "search/a.py": ("from simaccel.papers.orojenesis import whole", layer_violations, 2),
     "papers/a.py": ("import simaccel.machine", hidden_violations, 2),
+    "papers/maestro/a.py": ("import simaccel.papers.maestro.commands.a", layer_violations, 2),
+    "papers/maestro/commands/a.py": ("import h5py", third_party_violations, 2),
     "schedulers/a.py": ("from simaccel.trace import run", layer_violations, 2),
     "helpers.py": ("", layer_violations, 1),
     "report/b.py": ("from simaccel.machine.machine import Machine, Run", run_violations, 2),
@@ -344,6 +359,8 @@ FAULTLESS = {
     "__main__.py": "from simaccel.cli import main",
     "machine/clock.py": "import simpy\nfrom simaccel.program import program",
     "program/program.py": "import numpy",
+    "papers/maestro/commands/b.py": "import click\nfrom simaccel.papers.maestro import c\n"
+    "from simaccel.cli import main\nimport simaccel.machine",
     "report/plots.py": "import matplotlib.pyplot\nimport simaccel.trace",
     "analytic/cycles.py": "from simaccel.mapping.tree import Tree",
     "cli/__init__.py": "import click\ndef main():\n    'M'\n    import matplotlib\n    print()",

@@ -179,6 +179,74 @@ def test_a_broken_vector_operator_is_named(install: Install, point: str, problem
     assert Vector("v", "relu", {"m": 3}, (operand("X m"),), operand("Y m")).kind == "relu"
 
 
+COMMANDS = """
+import click
+from simaccel.errors import InputError, Fault
+number = 7
+@click.command()
+@click.option("--times", type=int, default=1)
+def good(times):
+    \"\"\"Print a line.
+
+    Or several.\"\"\"
+    print("a line\\n" * times, end="")
+@click.command()
+def bad(): raise KeyError("oh")
+@click.command()
+def wrong(): raise click.UsageError("not so")
+@click.command()
+def refused(): raise InputError([Fault("f", "a", 1, "2")])
+@click.command()
+def ends(): raise SystemExit(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "output"),
+    [
+        ("MODULE:good", 0, "a line\n"),
+        ("MODULE:bad", 2, "of the plug-in broken 0.1 (PLACE): running failed: KeyError: 'oh'"),
+        ("MODULE:wrong", 2, "Error: not so"),
+        ("MODULE:refused", 2, "error: f: a: got 1; allowed: 2\n"),
+        ("MODULE:ends", 5, ""),
+        ("MODULE:number", 2, "error: command 'mine' of the plug-in broken 0.1 (PLACE): is a int"),
+        ("MODULE:gone", 2, "error: command 'mine' of the plug-in broken 0.1 (PLACE): loading fail"),
+        ("nowhere:it", 2, "error: command 'mine' of the plug-in broken 0.1 (nowhere:it): loading"),
+        ("::::", 2, "loading failed"),
+    ],
+)
+def test_a_command_of_a_plug_in_runs_or_is_named(
+    install: Install, target: str, code: int, output: str
+) -> None:
+    install(f"[simaccel.commands]\nmine = {target}\nrun = {target}\n", code=COMMANDS)
+    result = _run("mine")
+    place = plugins("simaccel.commands")["mine"][0].target
+    assert (result.exit_code, output.replace("PLACE", place) in result.output) == (code, True)
+    assert "Traceback" not in result.output
+    listed = " ".join(_run("--help").stdout.split())
+    unread = "mine A command of the plug-in broken 0.1."
+    known = target == "MODULE:good"
+    assert ("mine Print a line. run Run a workload" if known else unread) in listed
+    assert "bound Bound the DRAM traffic" in listed
+    assert _run(f"run --hw toy {GEMM} --quiet").exit_code == 0  # of simaccel, not of the plug-in
+    assert _run("mine --times 2").exit_code == (0 if known else code if output != "" else 2)
+
+
+def test_a_function_of_a_plug_in_is_one_of_simaccel(install: Install) -> None:
+    install(
+        "[simaccel.functions]\nmine = MODULE:three\ngemm = MODULE:three\ngone = nowhere:it\n"
+        "[simaccel.dram_bounds]\nmine = MODULE:fails\n"
+    )
+    import simaccel  # noqa: PLC0415 - its attributes are looked up here
+
+    assert simaccel.mine(size=5).macs == 5
+    assert simaccel.gemm is gemm
+    with pytest.raises(PluginError, match="function 'gone' of the plug-in broken"):
+        _ = simaccel.gone
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = simaccel.nothing_such
+
+
 @pytest.mark.parametrize("what", ["SystemExit(3)", "KeyError('oh')"])
 def test_what_a_vector_operator_raises_is_named(
     install: Install, tmp_path: Path, what: str

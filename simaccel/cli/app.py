@@ -91,19 +91,17 @@ class _Simaccel(Commands):
 
 
 _COMMANDS = {
-    "run": "run.run",
-    "generate": "several_runs.generate",
-    "compare": "compare.compare",
-    "explore": "explore.explore_command",
-    "explain": "estimate.explain",
-    "estimate": "estimate.estimate",
-    "bound": "bound.bound",
-    "directives": "directives.directives",
-    "map": "estimate.map_workload",
-    "hw": "catalogues.hw",
-    "workload": "catalogues.workload",
-    "dram": "catalogues.dram",
-    "trace": "trace.trace",
+    "run": "simaccel.cli.run:run",
+    "generate": "simaccel.cli.several_runs:generate",
+    "compare": "simaccel.cli.compare:compare",
+    "explore": "simaccel.cli.explore:explore_command",
+    "explain": "simaccel.cli.estimate:explain",
+    "estimate": "simaccel.cli.estimate:estimate",
+    "map": "simaccel.cli.estimate:map_workload",
+    "hw": "simaccel.cli.catalogues:hw",
+    "workload": "simaccel.cli.catalogues:workload",
+    "dram": "simaccel.cli.catalogues:dram",
+    "trace": "simaccel.cli.trace:trace",
 }
 
 
@@ -119,6 +117,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_wanted: bool)
 @click.group(
     cls=_Simaccel,
     places=_COMMANDS,
+    plugged="simaccel.commands",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(

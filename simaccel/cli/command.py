@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -27,48 +27,75 @@ from simaccel.cli.settings import (
     spell_settings,
 )
 from simaccel.errors import Fault, InputError, list_or_range, require_none
+from simaccel.plugins import Plugin, PluginError, Registry, plugins
 
 
 class Commands(click.Group):
     """A group of commands, each imported when it is used, as most take long to load.
 
-    ``places``: the module of each command, and its name there.
+    ``places``: the `module:function` of each command. ``plugged``: the group of entry points of
+    further ones, if there are any.
     """
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - of click
         places: Mapping[str, str],
+        plugged: str = "",
         **kwargs: Any,  # noqa: ANN401 - of click
     ) -> None:
         super().__init__(*args, **kwargs)
         self.places = places
+        self.others = Registry[str | click.Command](plugged, places, _accept_command)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
         """Return the names of all commands."""
-        return sorted(self.places)
+        return sorted(self.others)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
         """Import a command."""
-        if cmd_name not in self.places:
-            return None
-        module, _, name = f"simaccel.cli.{self.places[cmd_name]}".rpartition(".")
-        found: click.Command = getattr(import_module(module), name)
+        found = self.others.get(cmd_name)
+        if isinstance(found, str):
+            module, _, name = found.partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of each command, without importing it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.help_of(name)) for name in sorted(self.places)])
+            formatter.write_dl([(name, self.help_of(name)) for name in self.list_commands(ctx)])
 
     def help_of(self, command: str) -> str:
         """Return the first paragraph of a command's help, from its source, without importing it."""
-        module, _, name = f"simaccel.cli.{self.places[command]}".rpartition(".")
-        source = Path(str(getattr(find_spec(module), "origin", ""))).read_text(encoding="utf-8")
-        found = re.search(
-            rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
-        )
-        return " ".join(found[1].split()) if found else ""
+        if command in self.places:
+            return _read_help(self.places[command])
+        first, text = plugins(self.others.group)[command][0], ""
+        with suppress(PluginError), first.running("loading"):
+            text = _read_help(first.target)
+        return text or f"A command of the plug-in {first.package}."
+
+
+def _read_help(target: str) -> str:
+    module, _, name = target.partition(":")
+    source = Path(str(getattr(find_spec(module), "origin", ""))).read_text(encoding="utf-8")
+    found = re.search(rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _accept_command(plugin: Plugin, loaded: object) -> click.Command:
+    """Name the plug-in in whatever its command raises; what click raises ends it as any other."""
+    if not isinstance(loaded, click.Command):
+        raise plugin.error(f"is a {type(loaded).__name__}, not a command of click")
+    run = loaded.callback
+
+    def run_named(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - of click
+        ends = click.ClickException, click.Abort, click.exceptions.Exit, SystemExit, MemoryError
+        with plugin.running("running", *ends):
+            return run(*args, **kwargs) if run else None
+
+    loaded.callback = run_named
+    return loaded
 
 
 Values = Mapping[str, object]

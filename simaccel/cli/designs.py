@@ -57,8 +57,8 @@ def explore_directed(
     # nothing of what follows is loaded for an error
     from simaccel.papers.maestro.analysis.design import DesignLimits
     from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
-    from simaccel.report import directives as report
-    from simaccel.report import figures
+    from simaccel.papers.maestro.commands import tables as report
+    from simaccel.papers.maestro.commands.figures import draw_designs
     from simaccel.study.directed import sweep_directed
 
     space, limits = _space(*read), DesignLimits(**within)
@@ -66,7 +66,7 @@ def explore_directed(
     designs = sweep_directed(space, chosen, limits, objectives)
     title = report.designs_title(designs)
     written = files.write("--csv", lambda: report.designs_csv(designs))
-    written += files.write("--plot-frontier", lambda: figures.draw_designs(designs, title))
+    written += files.write("--plot-frontier", lambda: draw_designs(designs, title))
     quiet = as_json or files.prints
     if as_json:
         show_json(report.designs_json(designs))

@@ -8,13 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import Settings
 from simaccel.importers.scalesim.topology import load_estimates
-from simaccel.papers.orojenesis.single import Mapspace
-from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
+from simaccel.plugins import plugins
 from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.sweep import SlopeSeries
@@ -46,7 +44,7 @@ from simaccel.verbs.inputs import (
     check_types,
 )
 from simaccel.verbs.showing import Rows, ShownResult
-from simaccel.workload import Workload, operands_of
+from simaccel.workload import Workload
 from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
@@ -54,10 +52,6 @@ if TYPE_CHECKING:
 
 EACH: Final = ("operator",)
 """Allowed values of ``each``."""
-_FEW_OPERATORS: Final = 4
-"""Operators up to which fused bounds of every tile size take about a second."""
-_MANY_OPERATORS: Final = 12
-"""Operators beyond which figures have no fused bound, as it would take minutes."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,30 +181,16 @@ def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, 
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for point in points:
         if point.seq_len not in found and not point.accelerator.memories.by_class():
-            found[point.seq_len] = tuple(_dram_bounds(point.workload))
+            found[point.seq_len] = tuple(_bounds_of(point.workload))
     return found
 
 
-def _dram_bounds(workload: Workload) -> Iterator[SlopeSeries]:
-    """Yield the bound unfused, then fused; over all tile sizes where that is quick."""
-    windows = any(
-        len(dim.terms) > 1
-        for operator in workload.operators
-        for _, operand in operands_of(operator)
-        for dim in operand.projection
-    )
-    count = len(workload.operators)
-    sizes = {UNFUSED: not windows, "best": not windows and count <= _FEW_OPERATORS}
-    labels = {UNFUSED: "bound,\noperators alone", "best": "bound,\nfused"}
-    if count == 1 or count > _MANY_OPERATORS:
-        del sizes["best"]
-    for fuse, every in sizes.items():
-        mapspace = Mapspace(uneven=True, imperfect=every)
-        label = labels[fuse] + ("" if every else ",\ntiles that divide")
-        try:
-            yield SlopeSeries(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
-        except NoBoundError:
-            return
+def _bounds_of(workload: Workload) -> Iterator[SlopeSeries]:
+    """Yield the curves of all guests and plug-ins that bound DRAM bytes."""
+    for bounding in (one for ones in plugins("simaccel.dram_bounds").values() for one in ones):
+        with bounding.running("bounding"):
+            for label, curve in bounding.load()(workload):
+                yield SlopeSeries(label, tuple(curve))
 
 
 def _axis(name: str) -> Axis:

@@ -108,7 +108,7 @@ RUNS: Mapping[str, set[str]] = {
     "explore --hw toy --workload bert --store README.md --csv nonsense/x": READ - {"rich"},
     "compare --hw toy --workload bert --sweep nonsense=1:2:x2": READ - {"rich"},
     "explore --hw toy --workload bert --axis nonsense=1 --where cycles=1": READ - {"rich"},
-    GEMM: DRAWN_OR_READ | {"simaccel.papers.maestro", "simaccel.study.runs"},
+    GEMM: DRAWN_OR_READ | {"simaccel.papers.maestro.analysis", "simaccel.study.runs"},
 }
 """Command lines, and what none of them loads."""
 DESCRIBED: Mapping[str, set[str]] = {

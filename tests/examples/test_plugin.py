@@ -1,4 +1,4 @@
-"""The example plug-in, installed as a user does, adds its four names and nothing else."""
+"""The example plug-in, installed as a user does, adds its names and nothing else."""
 
 import json
 import os
@@ -80,6 +80,20 @@ def test_the_command_line_and_its_processes_know_it(site: Path) -> None:
     rows = json.loads(ran.stdout)
     assert [row["dataflow"] for row in rows] == ["whole", "naive"]
     assert all(row["cycles"] > 0 for row in rows)
+
+
+def test_its_command_runs_beside_those_of_simaccel(site: Path) -> None:
+    path = os.pathsep.join((str(site), *filter(None, [os.environ.get("PYTHONPATH")])))
+    environment = {**os.environ, "PYTHONPATH": path}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        line = (sys.executable, "-m", "simaccel", *words)
+        return subprocess.run(line, env=environment, check=False, capture_output=True, text=True)
+
+    assert "  macs        Print the MACs of each operator of a workload.\n" in run("--help").stdout
+    assert run("macs", "autoencoder").stdout == f"encode {784 * 64}\nsquash 0\ndecode {64 * 784}\n"
+    refused = run("macs", "nonsense")
+    assert (refused.returncode, refused.stderr[:7]) == (2, "error: ")
 
 
 def test_without_it_nothing_has_its_names() -> None:

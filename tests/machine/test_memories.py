@@ -12,12 +12,12 @@ from simaccel.hardware.resources import limits_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.papers.maestro.analysis.hardware import hardware_of
+from simaccel.papers.orojenesis.commands.bounding import bound
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.run.memories import roofline_cycles
 from simaccel.study.experiment import moved_tree, simulate
 from simaccel.trace.questions import bytes_by_resource
-from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.program.programs import gemm_case

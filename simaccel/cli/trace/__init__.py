@@ -7,12 +7,12 @@ import click
 from simaccel.cli.command import Commands
 
 _COMMANDS = {
-    "info": "trace.info.info",
-    "stalls": "trace.stalls.stalls",
-    "plot": "trace.plot.plot",
-    "view": "trace.plot.view",
-    "export": "trace.export.export",
-    "diff": "trace.info.diff",
+    "info": "simaccel.cli.trace.info:info",
+    "stalls": "simaccel.cli.trace.stalls:stalls",
+    "plot": "simaccel.cli.trace.plot:plot",
+    "view": "simaccel.cli.trace.plot:view",
+    "export": "simaccel.cli.trace.export:export",
+    "diff": "simaccel.cli.trace.info:diff",
 }
 
 

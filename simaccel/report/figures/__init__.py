@@ -12,7 +12,7 @@ from simaccel.lazy import lazy_attributes
 if TYPE_CHECKING:
     from simaccel.report.figures.comparison import draw_comparison, draw_metric
     from simaccel.report.figures.exhibits import draw_exhibit
-    from simaccel.report.figures.pareto import draw_bound, draw_designs, draw_pareto
+    from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.figures.sweep import draw_sweep
 
 KINDS: Final = ("timeline", "bandwidth", "occupancy", "stalls")
@@ -23,9 +23,7 @@ __getattr__ = lazy_attributes(__name__, __file__)
 
 __all__ = [
     "KINDS",
-    "draw_bound",
     "draw_comparison",
-    "draw_designs",
     "draw_exhibit",
     "draw_metric",
     "draw_pareto",

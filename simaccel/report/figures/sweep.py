@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Final
 
 from simaccel.report.figures.comparison import (
@@ -246,7 +247,7 @@ def draw_slopes(
         )
     if rooms:
         low, high = min(rooms) / _BEYOND, max(rooms) * _BEYOND
-        for slope, line in zip(slopes, _SLOPE_LINES, strict=False):
+        for slope, line in zip(slopes, cycle(_SLOPE_LINES), strict=False):
             _draw_slope(axes, slope, line, (low, high))
         axes.set_xlim(low, high)
     axes.set_xscale("log", base=2)

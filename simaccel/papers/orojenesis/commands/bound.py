@@ -17,8 +17,8 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 
 if TYPE_CHECKING:
+    from simaccel.papers.orojenesis.commands.tables import BoundReport
     from simaccel.papers.orojenesis.halo import Halo
-    from simaccel.report.bounds import BoundReport
 
 
 @click.command(cls=Command)
@@ -87,11 +87,11 @@ def bound(
         lambda: _room(buffer),
     )
     files.require()
+    from simaccel.papers.orojenesis.commands.bounding import bound_of
+    from simaccel.papers.orojenesis.commands.figures import draw_bound
+    from simaccel.papers.orojenesis.commands.tables import bound_parts, bound_rows
     from simaccel.papers.orojenesis.single import Mapspace
-    from simaccel.report import figures
-    from simaccel.report.bounds import bound_parts, bound_rows
     from simaccel.report.tables import csv_text
-    from simaccel.verbs.bounding import bound_of
 
     mapspace = Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
@@ -103,7 +103,7 @@ def bound(
         show(report.title, *bound_parts(report))
     files.write("--csv", lambda: csv_text(bound_rows(report)))
     files.write("-o", lambda: _mapping_of(report))
-    files.write("--plot", lambda: figures.draw_bound(report, report.title))
+    files.write("--plot", lambda: draw_bound(report, report.title))
 
 
 def _room(buffer: str | None) -> int | None:

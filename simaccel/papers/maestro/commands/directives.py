@@ -98,7 +98,7 @@ def _report(
 ) -> None:
     from simaccel.papers.maestro.analysis.analysis import analyse
     from simaccel.papers.maestro.analysis.times import limits_of
-    from simaccel.report.directives import (
+    from simaccel.papers.maestro.commands.tables import (
         corrections_table,
         directives_json,
         directives_table,

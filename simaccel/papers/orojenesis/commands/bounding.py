@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
+from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
+from simaccel.papers.orojenesis.commands import tables
+from simaccel.papers.orojenesis.commands.tables import BoundReport
 from simaccel.papers.orojenesis.halo import HALOS
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
-from simaccel.report import bounds
-from simaccel.report.bounds import BoundReport
 from simaccel.report.tables import Table
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
@@ -27,12 +28,17 @@ from simaccel.verbs.inputs import (
     check_types,
 )
 from simaccel.verbs.showing import Rows, ShownResult
-from simaccel.workload import Workload
+from simaccel.workload import Workload, operands_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from matplotlib.figure import Figure
+
+_FEW_OPERATORS: Final = 4
+"""Operators up to which fused bounds of every tile size take about a second."""
+_MANY_OPERATORS: Final = 12
+"""Operators beyond which figures have no fused bound, as it would take minutes."""
 
 
 class Bound(ShownResult, BoundReport):
@@ -61,17 +67,17 @@ class Bound(ShownResult, BoundReport):
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 
     def _parts(self) -> Iterable[Table | str]:
-        return bounds.bound_parts(self)
+        return tables.bound_parts(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bound as plain data (the format of ``simaccel bound --json``)."""
-        return bounds.bound_json(self)
+        return tables.bound_json(self)
 
     def _rows(self) -> Rows:
-        return bounds.bound_rows(self)
+        return tables.bound_rows(self)
 
     def _draw(self) -> Figure:
-        from simaccel.report.figures.pareto import draw_bound
+        from simaccel.papers.orojenesis.commands.figures import draw_bound
 
         return draw_bound(self, self.title)
 
@@ -148,3 +154,29 @@ def _require_known(mapspace: Mapspace, fuse: str) -> None:
     if mapspace.bypass and (mapspace.uneven or mapspace.array or fuse != UNFUSED):
         faults.append(Fault("bound", "mapspace.bypass", "True", "False with uneven, array or fuse"))
     require_none(faults)
+
+
+def bounds_by_buffer(workload: Workload) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield a name and the points (bytes of the buffer, least DRAM bytes) of each bound.
+
+    The bound unfused comes first, then fused; over all tile sizes where that is quick. None follows
+    one that is unknown.
+    """
+    windows = any(
+        len(dim.terms) > 1
+        for operator in workload.operators
+        for _, operand in operands_of(operator)
+        for dim in operand.projection
+    )
+    count = len(workload.operators)
+    sizes = {UNFUSED: not windows, "best": not windows and count <= _FEW_OPERATORS}
+    labels = {UNFUSED: "bound,\noperators alone", "best": "bound,\nfused"}
+    if count == 1 or count > _MANY_OPERATORS:
+        del sizes["best"]
+    for fuse, every in sizes.items():
+        mapspace = Mapspace(uneven=True, imperfect=every)
+        label = labels[fuse] + ("" if every else ",\ntiles that divide")
+        try:
+            yield label, [*workload_bound(workload, mapspace, fuse).front.points()]
+        except NoBoundError:
+            return

@@ -1,0 +1,1 @@
+"""Commands of MAESTRO's guest: what they read, run, and print."""
