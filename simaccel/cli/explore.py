@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -234,11 +234,12 @@ def show_cost(
     from simaccel.study.explore import cost_of
 
     cost = cost_of(designs, plan, store)
+    outside = f"{cost['outside']:,} of them impossible or outside the limits"
     if as_json:
-        show_json(asdict(cost))
+        show_json(cost)
         return
     show(
-        f"{cost.designs:,} designs, {cost.outside:,} of them impossible or outside the limits",
-        f"{cost.runs:,} runs to make, {cost.stored:,} in the store",
-        f"CPU time of these: {seconds_text(cost.cpu_seconds)}, by {cost.timed} of them",
+        f"{cost['designs']:,} designs, {outside}",
+        f"{cost['runs']:,} runs to make, {cost['stored']:,} in the store",
+        f"CPU time of these: about {seconds_text(cost['cpu_seconds'])}",
     )

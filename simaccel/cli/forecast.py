@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, str | None]
 """Output files by option."""
-_FEW: Final = 16
-"""Points whose forecast stands for all."""
 _SECONDS_ALONE: Final = 3.0
 """Forecast CPU seconds up to which points run in one process."""
 
@@ -37,12 +35,35 @@ def show_forecast(
 ) -> None:
     """Print the estimated cost of searches, and of the runs after them if ``runs``.
 
-    ``lines``: further lines to print.
+    Searches that are impossible are named, and the files that would be written. ``lines``: further
+    lines to print.
     """
+    able = [each for _, each in searches if not isinstance(each, str)]
+    search_seconds = sum(each.seconds or 0.0 for each in able)
+    run_seconds = sum(each.run_seconds for each in able) if runs else 0.0
     if as_json:
-        show_json(forecast_json(searches, files, runs=runs))
-    else:
-        show(f"{title}: not run", *lines, *forecast_lines(searches, files, runs=runs))
+        every = [
+            {"name": name, **({"problem": each} if isinstance(each, str) else vars(each))}
+            for name, each in searches
+        ]
+        costs = {"search_seconds": search_seconds, "run_seconds": run_seconds}
+        show_json({"searches": every, **costs, "writes": [path for path in files.values() if path]})
+        return
+    stored, distinct, operators = (
+        sum(getattr(each, name) for each in able)
+        for name in ("remembered", "distinct", "operators")
+    )
+    show(
+        f"{title}: not run",
+        *lines,
+        f"{count_text(operators, 'operator')}, {distinct:,} distinct to search: about "
+        f"{_rough_seconds(search_seconds)} of CPU time"
+        f"{', and what plug-ins take' * any(each.seconds is None for each in able)}"
+        f"{f', {_rough_seconds(run_seconds)} to run' * runs}; "
+        f"{stored} of {count_text(len(able), 'mapping')} remembered",
+        *(f"{name}: {each}" for name, each in searches if isinstance(each, str)),
+        *(f"would write {path} ({option})" for option, path in files.items() if path),
+    )
 
 
 def show_inputs_forecast(
@@ -93,51 +114,13 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
 def processes_of(points: Sequence[Point]) -> int:
     """Return the number of processes for points: one per processor, or 1 if all take little.
 
-    That follows from some of them. Starting a process takes half a second.
+    Starting a process takes half a second.
     """
-    few = points[:: -(-len(points) // _FEW) or 1]
-    runs = [run for point in few if not point.problem for run in point.runs]
-    seconds = 0.0
-    for run in runs:
-        every = [each for _, each in forecasts_of([run], [""]) if not isinstance(each, str)]
-        seconds += sum(each.cpu_seconds for each in every)
-        if seconds * len(points) / len(few) > _SECONDS_ALONE:
-            return min(os.cpu_count() or 1, sum(len(point.loads) for point in points))
-    return 1
+    from simaccel.study.forecast import forecast_seconds
 
-
-def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str]:
-    """Return lines with the total cost, the impossible searches, and the files to be written.
-
-    ``runs``: the mappings found then run on the machine.
-    """
-    figures = forecast_json(searches, files, runs=runs)
-    able = [each for _, each in searches if not isinstance(each, str)]
-    stored, distinct = (sum(each.remembered for each in able), sum(each.distinct for each in able))
-    operators = sum(each.operators for each in able)
-    cost = f"{count_text(operators, 'operator')}, {distinct:,} distinct to search: about "
-    cost += f"{_rough_seconds(figures['search_seconds'])} of CPU time"
-    cost += ", and what plug-ins take" * any(each.seconds is None for each in able)
-    cost += f", {_rough_seconds(figures['run_seconds'])} to run" * runs
-    return [
-        f"{cost}; {stored} of {count_text(len(able), 'mapping')} remembered",
-        *(f"{name}: {each}" for name, each in searches if isinstance(each, str)),
-        *(f"would write {path} ({option})" for option, path in files.items() if path),
-    ]
-
-
-def forecast_json(searches: Forecasts, files: Files, *, runs: bool) -> dict[str, Any]:
-    """Return the forecasts as one JSON object (``--dry-run --json``)."""
-    able = [each for _, each in searches if not isinstance(each, str)]
-    return {
-        "searches": [
-            {"name": name, **({"problem": each} if isinstance(each, str) else vars(each))}
-            for name, each in searches
-        ],
-        "search_seconds": sum(each.seconds or 0.0 for each in able),
-        "run_seconds": sum(each.run_seconds for each in able) if runs else 0.0,
-        "writes": [path for path in files.values() if path],
-    }
+    runs = [run for point in points if not point.problem for run in point.runs]
+    takes_little = forecast_seconds(runs, _SECONDS_ALONE) <= _SECONDS_ALONE
+    return 1 if takes_little else min(os.cpu_count() or 1, len(runs))
 
 
 def _rough_seconds(seconds: float) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
 
-from simaccel.errors import SimaccelError
 from simaccel.study.figure_table import FigureLimit
 from simaccel.study.figures import frontier, objective_of, static_figures
-from simaccel.study.forecast import forecasts
+from simaccel.study.forecast import forecast_seconds
 from simaccel.study.parallel import TaskWorkers, Watch
-from simaccel.study.points import Figures, Point, StudyRow
+from simaccel.study.points import Figures, Point, Record, StudyRow
 from simaccel.study.runs import key_of, run_rows
 from simaccel.study.space import Settings
 from simaccel.study.store import ResultStore
@@ -38,46 +35,22 @@ class ExploredDesigns:
     damaged: tuple[str, ...] = field(default=())
 
 
-_TIMED: Final = 3
-"""Runs of which the times are estimated; the mean stands for all."""
+def cost_of(designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore) -> Record:
+    """Return the estimated cost of an exploration; nothing runs.
 
-
-@dataclass(frozen=True)
-class ExplorationCost:
-    """The estimated cost of an exploration: runs and seconds.
-
-    ``outside``: designs that are impossible or exceed the limits. ``runs``: one for each workload
-    of a design that is not in the store (``stored``). ``timed``: runs whose estimated time is
-    extrapolated to all.
+    The numbers of ``designs``; of those ``outside``, which are impossible or exceed the limits; of
+    ``runs`` for the workloads of designs, without those ``stored``; and their ``cpu_seconds``.
     """
-
-    designs: int
-    outside: int
-    runs: int
-    stored: int
-    timed: int
-    cpu_seconds: float
-    """Estimated CPU seconds of all runs."""
-
-
-def cost_of(
-    designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore
-) -> ExplorationCost:
-    """Return the estimated cost of an exploration; nothing runs."""
     rows, able = _screen_designs(designs, plan)
     runs = {key_of(run): run for design in able.values() for run in design.runs}
     todo = [run for key, run in runs.items() if store.get(key) is None]
-    timed = todo[:: -(-len(todo) // _TIMED) or 1]
-    seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
-    stored = len(runs) - len(todo)
-    return ExplorationCost(len(rows), len(rows) - len(able), len(todo), stored, len(timed), seconds)
-
-
-def _expected_seconds(point: Point) -> float:
-    """Return about the CPU seconds of a run and its search."""
-    with suppress(SimaccelError):  # which its record says
-        return sum((one.seconds or 0.0) + one.run_seconds for _, one in forecasts(point))
-    return 0.0
+    return {
+        "designs": len(rows),
+        "outside": len(rows) - len(able),
+        "runs": len(todo),
+        "stored": len(runs) - len(todo),
+        "cpu_seconds": forecast_seconds(todo),
+    }
 
 
 def explore(

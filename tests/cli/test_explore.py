@@ -55,7 +55,7 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
     assert not list(kept.glob("*"))
     assert first["designs"] == 6
     assert first["runs"] == 6 - first["outside"] > 0
-    assert (first["stored"], first["timed"]) == (0, 3)
+    assert first["stored"] == 0
     assert first["cpu_seconds"] > 0
     assert f"{first['runs']} runs to make, 0 in the store" in cli.printed(f"{line} --dry-run")
     assert cli(line).exit_code == 0
@@ -67,7 +67,7 @@ def test_what_an_exploration_costs_is_what_its_runs_do(cli: Call) -> None:
     line = "--hw edge --workload alexnet --dry-run --json"
     cost = json.loads(cli(f"explore {line} --axis array=16x16,32x32 --dataflow flex").stdout)
     alone = json.loads(cli(f"run {line} --dataflow flex").stdout)
-    assert (cost["runs"], cost["timed"]) == (2, 2)
+    assert cost["runs"] == 2
     seconds = alone["search_seconds"] + alone["run_seconds"]
     assert cost["cpu_seconds"] == pytest.approx(2 * seconds)
 
