@@ -78,15 +78,15 @@ def forecast(
     einsum, vector, effort = EINSUM_SECONDS, VECTOR_SECONDS, options.effort
     if dataflow in MAPSPACES:
         einsum, vector = NEST_SECONDS * math.sqrt(effort.patience / Effort.patience), 0.0
-    vectors = [is_vector for is_vector, *_ in {_work_of(one) for one in workload.operators}]
-    seconds: float | None = sum(vector if is_vector else einsum for is_vector in vectors)
+    distinct = dict.fromkeys(map(_work_of, workload.operators))
+    seconds: float | None = sum(vector if is_vector else einsum for is_vector, *_ in distinct)
     if dataflow in DATAFLOWS.own:
         seconds = _FACTORS.get(dataflow.partition("-")[0], 1.0) * (seconds or 0.0)
     elif dataflow not in MAPSPACES:  # a plug-in
         seconds = None
     elif effort.budget_seconds is not None:
         seconds = float(effort.budget_seconds)
-    return replace(plain, distinct=len(vectors), seconds=seconds)
+    return replace(plain, distinct=len(distinct), seconds=seconds)
 
 
 def _work_of(operator: Operator) -> tuple[object, ...]:
@@ -124,8 +124,7 @@ def forecast_seconds(runs: Sequence[Point], enough: float = math.inf) -> float:
     seconds = 0.0
     for run in few:
         with suppress(SimaccelError):
-            every = [one for _, one in forecasts(run)]
-            seconds += sum((one.seconds or 0.0) + one.run_seconds for one in every)
+            seconds += sum((part.seconds or 0.0) + part.run_seconds for _, part in forecasts(run))
         if seconds * len(runs) > enough * len(few):
             break
     return seconds * len(runs) / max(len(few), 1)
