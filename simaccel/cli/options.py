@@ -107,6 +107,12 @@ _SIZES = (
         to="dims",
         multiple=True,
     ),
+    option(
+        "--transposed HOW",
+        "Of ONNX models: transposed convolutions are dense (default), or exact, in pieces without "
+        "products with zeros at the edges.",
+        OF_WORKLOAD,
+    ),
     option("--layer NAME", "Only this layer of a network or topology.", OF_WORKLOAD),
     option(
         "--shape M=..,...",

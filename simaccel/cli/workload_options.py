@@ -47,6 +47,7 @@ class WorkloadOptions:
     bytes_per_element: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
+    transposed: str | None = None
     allow_unmodelled: bool = False
     grouped_for: str | None = None
     """The degree of expert parallelism for which tokens go in groups, as nothing else is given."""
@@ -156,7 +157,8 @@ class WorkloadOptions:
         from simaccel.importers.onnx_files import load_onnx
 
         self.read_anyway()  # which refuses what an ONNX file does not take
-        taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}
+        known = ("dims", "bytes_per_element", "transposed")
+        taken = {name: value for name, value in self._sizes().items() if name in known}
         return load_onnx(self.name, **taken)
 
     def _sizes(self) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class WorkloadSizes(TypedDict, total=False):
     - Transformers: ``phase``, ``prompt``, ``kv_len``, ``experts``, ``causal_blocks``, ``batch``,
       ``scope``.
     - gemm, bmm, gbmm and conv: ``shape``, as text (``M=512,K=64,N=512``) or by name.
-    - ONNX models: ``dims``, the sizes of dynamic dimensions.
+    - ONNX models: ``dims``, the sizes of dynamic dimensions; ``transposed``, how transposed
+      convolutions are mapped: ``dense`` or ``exact``, without products with zeros at the edges.
     - All: ``bytes_per_element`` (2), ``bytes_by_tensor`` for exceptions, and ``precision``, the
       number format of each class of tensors, as text (``weights=int4,cache=fp8``) or by name, which
       has priority over element sizes.
@@ -57,6 +58,7 @@ class WorkloadSizes(TypedDict, total=False):
     bytes_per_element: int | None
     bytes_by_tensor: Mapping[str, int] | None
     dims: Mapping[str, int] | None
+    transposed: str | None
     precision: str | Precision | None
 
 
@@ -65,14 +67,18 @@ _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _FILE_SAYS = "the file sets it"
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
-_ALWAYS: Final = dict.fromkeys(
+_NO_ONNX: Final = {
+    "dims": "only ONNX models have dynamic dimensions",
+    "transposed": "only ONNX models have transposed convolutions",
+}
+_ALWAYS: Final = _NO_ONNX | dict.fromkeys(
     PHASE_FIELDS, "it has no phases, masks or experts; llama3-8b and others of `workload list` do"
-) | {"dims": "only ONNX models have dynamic dimensions"}
+)
 _BY_PHASE: Final = {
     "seq_len": "`prompt` and `kv_len` say it",
     "shape": _NO_SHAPE,
     "layer": _NO_LAYERS,
-    "dims": _ALWAYS["dims"],
+    **_NO_ONNX,
 }
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "transformer": _BY_PHASE,

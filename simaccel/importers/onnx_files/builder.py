@@ -52,6 +52,8 @@ class WorkloadBuilder:
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
     """Constant that repeats elements of others -> number of its distinct elements."""
+    exact: bool = False
+    """Whether transposed convolutions multiply no zeros around their input."""
     made_bits: int = 16
     """Bits of an element of the current node's output."""
     views: dict[str, SlotView] = field(default_factory=dict)

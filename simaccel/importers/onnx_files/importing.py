@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.importers.onnx_files.builder import WorkloadBuilder
 from simaccel.importers.onnx_files.constants import graphs_of
@@ -35,6 +35,8 @@ from simaccel.workload.layers import distinct_names
 from simaccel.workload.names import MAX_BYTES_PER_ELEMENT, clean_name, size_faults
 from simaccel.workload.workload import Workload
 
+DENSE, EXACT = "dense", "exact"
+"""Ways to map a transposed convolution."""
 _PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))
 """Nodes between L, softmax and A that scale, mask, or do nothing."""
 _RESHAPES = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
@@ -51,24 +53,31 @@ class ImportedWorkload:
 
 
 def load_onnx(
-    path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int | None = None
+    path: str | Path,
+    dims: Mapping[str, int] | None = None,
+    bytes_per_element: int | None = None,
+    transposed: str = DENSE,
 ) -> ImportedWorkload:
     """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
 
     Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't; indices
-    of lookups always are.
+    of lookups always are. ``transposed``: transposed convolutions are ``dense`` convolutions, which
+    multiply zeros around the input, or ``exact``, in pieces that don't.
 
     Raises:
         InputError: no ONNX, dimensions without a size, nothing that could be mapped.
     """
     sizes = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
-    if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
-        raise InputError(faults)
+    faults = size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT)
+    if transposed not in (DENSE, EXACT):
+        faults.append(Fault(str(path), "transposed", transposed, f"{DENSE} or {EXACT}"))
+    require_none(faults)
     version = 0, 0
     with suppress(OSError, ValueError):
         status = Path(path).stat()
         version = status.st_mtime_ns, status.st_size
-    return _load(str(path), version, tuple(sorted((dims or {}).items())), bytes_per_element)
+    dim_sizes = tuple(sorted((dims or {}).items()))
+    return _load(str(path), version, dim_sizes, bytes_per_element, exact=transposed == EXACT)
 
 
 @lru_cache(maxsize=4)
@@ -77,6 +86,8 @@ def _load(
     version: tuple[int, int],  # noqa: ARG001 - a key of the cache
     dims: tuple[tuple[str, int], ...],
     width: int | None,
+    *,
+    exact: bool,
 ) -> ImportedWorkload:
     network = read_network(Path(path), dict(dims))
     bits = network.bits
@@ -84,7 +95,7 @@ def _load(
         indices = index_names(network)
         bits = {name: size if name in indices else BYTE * width for name, size in bits.items()}
     builder = WorkloadBuilder(
-        network.shapes, bits, network.weights, splits(network), network.distinct
+        network.shapes, bits, network.weights, splits(network), network.distinct, exact
     )
     importer = _Importer(network, builder)
     rows = importer.rows()

@@ -35,6 +35,11 @@ class Filters:
     outputs: int
     inputs: int
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Groups and the input channels of each, where both are several; else nothing."""
+        return (self.groups, self.inputs) if self.groups > 1 and self.inputs > 1 else ()
+
 
 @dataclass(frozen=True)
 class WindowedOperand:
@@ -91,11 +96,9 @@ class WindowedOperand:
         The roles: samples, output channels (groups included), input channels of a group. With
         several groups of several channels the input's channels are split into groups and their own.
         """
-        mixed = filters.groups > 1 and filters.inputs > 1
-        parts = (filters.groups, filters.inputs) if mixed else ()
-        source, view = self._image(parts)
+        source, view = self._image(filters.parts)
         channels = ranks_of("c" if filters.groups == 1 else "g", view.dims[1])
-        if mixed:
+        if filters.parts:
             channels = dict(zip(view.dims[1], "gc", strict=True))
         samples = ranks_of("n", view.dims[0])
         ranks = samples | channels | _fixed_ranks(view)
@@ -106,6 +109,13 @@ class WindowedOperand:
             sizes["m"] = filters.outputs
             outer = [*outer, "m"]
         return use, sizes, ([*samples.values()], outer, inner)
+
+    def shared_input(self, filters: Filters) -> NodeInput:
+        """Return the input as one view, for convolutions whose windows are inside of these."""
+        source, view = self._image(filters.parts)
+        if isinstance(source, str):
+            self.builder.read_tensors.add(source)
+        return view, self.operand[1]
 
     def _image(self, channels: tuple[int, ...] = ()) -> tuple[Source, SlotView]:
         """Return (source, view) of the input; of a new tensor if it has no view for windows.
@@ -201,7 +211,7 @@ def _window_fits(view: SlotView, dim: Sequence[SlotSpan], window: FilterWindow) 
         return window.length == 1 and not window.zeros_before
     if len(dim) > 1 or dim[0].slot == REPEATED:
         return False
-    inside = not window.zeros_before and window.length <= dim[0].size
+    inside = 0 <= -window.zeros_before <= dim[0].size - window.length
     return inside or view.is_whole(dim[0])
 
 

@@ -41,22 +41,6 @@ class FilterWindow:
         """Positions of the input that all windows together reach."""
         return (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
-    def count_inside(self, size: int) -> int:
-        """Return the pairs of a position and a tap that read one of ``size`` elements, not zeros.
-
-        >>> FilterWindow(4, 3, zeros_before=1).count_inside(4)  # 2, 3, 3 and 2 taps
-        10
-        """
-        firsts = (tap * self.dilation - self.zeros_before for tap in range(self.taps))
-        return sum(
-            max(
-                0,
-                min(self.outputs, -(-(size - first) // self.stride))
-                - max(0, -(first // self.stride)),
-            )
-            for first in firsts
-        )
-
 
 @dataclass(frozen=True)
 class NodePlace:

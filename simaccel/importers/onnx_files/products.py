@@ -21,7 +21,13 @@ from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import add_contraction, name_unequal, whole_sizes
 from simaccel.importers.onnx_files.layers import Factor, Filters, WindowedOperand
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
-from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
+from simaccel.importers.onnx_files.transposed import (
+    MOST_PIECES,
+    CutDimension,
+    pieces_of,
+    runs_inside,
+    transposed_conv,
+)
 from simaccel.importers.onnx_files.views import SlotView, fresh
 from simaccel.workload.layers import Product
 
@@ -69,24 +75,28 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, scattered)
     if why := _name_other_filters(place, channels, tuple(reach)):
         return place.pass_node("not taken", why, None)
-    phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
-    if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
-        return place.pass_node("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
+    dims = [_cut_dimension(place, at, length, reach[at]) for at, length in enumerate(size)]
+    if math.prod(len(dim.pieces) for dim in dims) > MOST_PIECES:
+        what = "exact pieces" if place.builder.exact else "phases of strides"
+        return place.pass_node("not taken", f"more than {MOST_PIECES} {what}", scattered)
+    if not all(dim.pieces for dim in dims):
+        return place.pass_node("not taken", "no input reaches its output")
     of = Filters(groups, filters, channels // groups)
     before = len(place.builder.pending)
-    made = transposed_conv(place.builder, place.name, place.shaped_input(0), of, phases)
+    made = transposed_conv(place.builder, place.name, place.shaped_input(0), of, dims)
     place.set_output(made if made.shape == place.out_shape else None)
     added = [math.prod(pending.ranks.values()) for pending in place.builder.pending[before:]]
     products = elements = 1
-    for phase, length in zip(phases, size, strict=True):
-        windows = [window for _, window in phase.first]
+    for dim, length in zip(dims, size, strict=True):
+        windows = [piece.window for piece in dim.pieces]
         products *= sum(window.outputs * window.taps for window in windows)
-        elements *= sum(window.count_inside(length) for window in windows)
+        runs = [run for window in windows for run in runs_inside(window, length)]
+        elements *= sum(count * len(taps) for _, count, taps in runs)
     zeros = 1 - Fraction(elements, products) if products else Fraction(0)
     macs = sum(added)
     border = f"{float(zeros):.1%} of its MACs are products with zeros around the input"
-    needed = f"without them it has {int((1 - zeros) * macs):,} of {macs:,}"
-    taken = place.take_node(f"conv of {len(added)} phases", macs)
+    needed = f"without them (transposed=exact) it has {int((1 - zeros) * macs):,} of {macs:,}"
+    taken = place.take_node(f"conv in {len(added)} parts", macs)
     return replace(taken, remark=f"{border}; {needed}") if zeros else taken
 
 
@@ -99,15 +109,16 @@ def _name_other_filters(place: NodePlace, channels: int, reach: Shape) -> str:
     return "" if channels == given else f"{given} channels, filters of {channels}"
 
 
-def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
-    """Return the phases of a dimension: which taps make which positions, of which inputs."""
+def _cut_dimension(place: NodePlace, at: int, size: int, reach: int) -> CutDimension:
+    """Return the pieces of a dimension: which taps make which positions, of which inputs."""
     strides, dilations, pads, auto = place.window_steps(len(place.out_shape) - 2)
     before, made, stride, apart = pads[at], place.out_shape[2 + at], strides[at], dilations[at]
     extra = (place.attribute("output_padding") or [0] * (at + 1))[at]
     if auto.startswith("SAME") or place.attribute("output_shape"):
         lacking = max(0, stride * (size - 1) + extra + (reach - 1) * apart + 1 - made)
         before = lacking // 2 if auto == "SAME_UPPER" else lacking - lacking // 2
-    return Phases.of_dimension(size, made, stride, reach, apart, before)
+    pieces = pieces_of(size, made, stride, reach, apart, before, exact=place.builder.exact)
+    return CutDimension.of_pieces(made, stride, pieces)
 
 
 def gemm(place: NodePlace) -> AccountEntry:

@@ -1,20 +1,20 @@
-"""Transposed convolutions as convolutions, one for each phase of the strides.
+"""Transposed convolutions as convolutions, one or several for each phase of the strides.
 
 With stride s, position o = s j + a of the output is the sum of every s-th tap of the filter over
 adjacent inputs: each phase a is a convolution with its own taps. Its results are stored as
-[.., j, a, ..]. Each tap belongs to one phase, so that weights, inputs and multiply-accumulates are
-those of the file, except at the edges: taps beyond the output are not computed, and taps before
-the first input multiply zeros. Where the input has one position (the first layer of a generator),
-each tap makes a position of its own, and only taps inside the output are computed.
+[.., j, a, ..]. Positions at an edge of the input have fewer taps. A phase is one dense convolution,
+which multiplies zeros there; or it is cut into runs of positions with the same taps, which share
+its weights and have the products of the file alone. Where the input has one position (the first
+layer of a generator), phases are always cut.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Final
+from itertools import pairwise, product
+from typing import Final, NamedTuple
 
 from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
 from simaccel.importers.onnx_files.layers import Filters, WindowedOperand
@@ -28,59 +28,112 @@ from simaccel.importers.onnx_files.views import (
 )
 from simaccel.workload.einsum import Terms
 
-MOST_PHASES: Final = 256
+MOST_PIECES: Final = 256
 """The most convolutions that replace a transposed one."""
 
 
-@dataclass(frozen=True)
-class Phases:
-    """The phases of a dimension of ``made`` positions.
+class Piece(NamedTuple):
+    """Positions of an output's dimension that one convolution makes, ``at`` the first of them.
 
-    ``first``: of each phase with taps, (phase, window over the input). ``joined``: all phases
-    are one operator, with a rank for the tap: filters neither overlap nor are cut off, or the input
-    has one position.
-    ``reach``: taps of the filter; of joined phases those inside the output. ``apart``: positions
-    of the output between the taps of one input.
+    ``tap``: its first tap, of the ``taps`` that its phase has weights for.
+    """
+
+    phase: int
+    at: int
+    window: FilterWindow
+    tap: int
+    taps: int
+
+
+@dataclass(frozen=True)
+class CutDimension:
+    """The pieces of an output's dimension, which is stored as [j, ``blocks``, ``apart``].
+
+    ``joined``: so many pieces of one tap each are one operator with a rank for the tap, as they
+    read the same inputs: filters that neither overlap nor are cut off, or an input of one position.
+    ``apart``: positions of the output between these taps.
     """
 
     made: int
-    stride: int
-    reach: int
-    first: tuple[tuple[int, FilterWindow], ...]
-    joined: bool
+    pieces: Sequence[Piece]
+    blocks: int
     apart: int = 1
+    joined: int = 1
 
     @classmethod
-    def of_dimension(
-        cls, size: int, made: int, stride: int, reach: int, dilation: int, before: int
-    ) -> Phases:
-        """Return the phases of a dimension, at most one more than are allowed.
+    def of_pieces(cls, made: int, stride: int, every: Iterable[Piece]) -> CutDimension:
+        """Return a dimension of ``made`` positions; of too many pieces at most one too many."""
+        pieces: list[Piece] = []
+        for piece in every:
+            pieces.append(piece)
+            if len(pieces) > MOST_PIECES and piece.window != pieces[0].window:
+                return cls(made, pieces, stride)
+        pieces.sort(key=lambda piece: piece.at)
+        steps = {after.at - before.at for before, after in pairwise(pieces)}
+        if len(steps) == 1 and {piece.window for piece in pieces} == {pieces[0].window}:
+            (apart,), window = steps, pieces[0].window
+            blocks = -(-made // apart) if window.outputs == 1 else stride // apart
+            fits = window.outputs == 1 or pieces[-1].at < stride == blocks * apart
+            if fits and window.taps == 1:
+                first = pieces[0]._replace(tap=0, taps=1)
+                return cls(made, [first], blocks, apart, len(pieces))
+        return cls(made, pieces, stride)
 
-        ``size``: positions of the input; ``before``: positions of the output cut off in front.
-        """
-        cut, start = -(-before // dilation), -before % dilation
-        taps_inside = min(reach - cut, -(-(made - start) // dilation))
-        if size == 1 and taps_inside > 0:
-            first, blocks = ((start, FilterWindow(1, 1)),), -(-made // dilation)
-            return cls(made, blocks, taps_inside, first, joined=True, apart=dilation)
-        if reach == stride > 1 == dilation and not before and made % stride == 0:
-            first = ((0, FilterWindow(made // stride, 1)),)
-            return cls(made, stride, reach, first, joined=True)
-        windows: list[tuple[int, FilterWindow]] = []
-        common = math.gcd(stride, dilation)
-        step, apart_by = dilation // common, stride // common
-        inverse = pow(step, -1, apart_by)
-        for phase in range(min(stride, made)):
-            if len(windows) > MOST_PHASES:
-                break
-            at = phase + before
-            # taps with at - tap * dilation a multiple of the stride
-            taps = range(at // common * inverse % apart_by, reach, apart_by)
-            if taps and at % common == 0:
-                lowest = (at - taps[-1] * dilation) // stride
-                count = -(-(made - phase) // stride)
-                windows.append((phase, FilterWindow(count, len(taps), 1, step, -lowest)))
-        return cls(made, stride, reach, tuple(windows), joined=False)
+    @property
+    def hull(self) -> FilterWindow:
+        """One window over all inputs that the pieces read."""
+        windows = [piece.window for piece in self.pieces]
+        before = max((window.zeros_before for window in windows), default=0)
+        ends = (window.length - window.zeros_before for window in windows)
+        return FilterWindow(1, before + max(ends, default=1), zeros_before=before)
+
+
+def pieces_of(
+    size: int, made: int, stride: int, reach: int, dilation: int, before: int, *, exact: bool
+) -> Iterator[Piece]:
+    """Yield the pieces of each phase of a dimension that has taps.
+
+    ``size``: positions of the input; ``made``: of the output; ``before``: of the output, cut off in
+    front. ``exact``: phases are cut.
+    """
+    common = math.gcd(stride, dilation)
+    step, apart_by = dilation // common, stride // common
+    inverse = pow(step, -1, apart_by)
+    for phase in range(min(stride, made)):
+        at = phase + before
+        # taps with at - tap * dilation a multiple of the stride
+        taps = range(at // common * inverse % apart_by, reach, apart_by)
+        if not taps or at % common:
+            continue
+        lowest = (at - taps[-1] * dilation) // stride
+        dense = FilterWindow(-(-(made - phase) // stride), len(taps), 1, step, -lowest)
+        runs = [(0, dense.outputs, range(dense.taps))]
+        if exact or size == 1:
+            runs = [*runs_inside(dense, size)]
+        for start, count, inside in runs:
+            used = range(runs[-1][2][0], runs[0][2][-1] + 1)
+            first = lowest + start + inside[0] * step
+            window = FilterWindow(count, len(inside), 1, step, -first)
+            yield Piece(phase, phase + start * stride, window, inside[0] - used[0], len(used))
+
+
+def runs_inside(window: FilterWindow, size: int) -> Iterator[tuple[int, int, range]]:
+    """Yield the runs of positions with the same taps on one of ``size`` elements, not on zeros.
+
+    Of each run: first position, positions, taps. The window has no stride.
+
+    >>> [*runs_inside(FilterWindow(4, 3, zeros_before=1), 4)]
+    [(0, 1, range(1, 3)), (1, 2, range(0, 3)), (3, 1, range(0, 2))]
+    """
+    step, last = window.dilation, size - 1 + window.zeros_before
+    firsts = (tap * step - window.zeros_before for tap in range(window.taps))
+    edges = {edge for first in firsts for edge in (-first, size - first)}
+    inner = sorted(edge for edge in edges if 0 < edge < window.outputs)
+    for start, end in pairwise((0, *inner, window.outputs)):
+        least = max(0, -((start - window.zeros_before) // step))
+        taps = range(least, min(window.taps - 1, (last - start) // step) + 1)
+        if taps:
+            yield start, end - start, taps
 
 
 def transposed_conv(
@@ -88,41 +141,47 @@ def transposed_conv(
     name: str,
     operand: NodeInput,
     filters: Filters,
-    phases: Sequence[Phases],
+    dims: Sequence[CutDimension],
 ) -> SlotView:
-    """Add the convolutions of all phases, and return their joint output."""
-    taps = [each.reach if each.joined else 1 for each in phases]
+    """Add the convolutions of all pieces, and return their joint output."""
     root = builder.root(f"{name}.O", "output", made=True)
-    view = SlotView(root, ())
-    for number, way in enumerate(product(*(each.first for each in phases))):
-        windows = [window for _, window in way]
-        image = WindowedOperand(builder, name, operand, windows)
+    view, filters_of = SlotView(root, ()), dict[tuple[int, ...], StoredTensor]()
+    hulls = [dim.hull for dim in dims]
+    shared = WindowedOperand(builder, name, operand, hulls).shared_input(filters)
+    for number, pieces in enumerate(product(*(dim.pieces for dim in dims))):
+        image = WindowedOperand(builder, name, shared, [piece.window for piece in pieces])
         use, sizes, (samples, outer, inner) = image.read_filtered(filters)
-        inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
-        sizes |= dict(inside)
-        reach = [r for _, r in WINDOW_RANKS if r in sizes] + [rank for rank, _ in inside]
+        sizes |= {f"f{at}": dim.joined for at, dim in enumerate(dims) if dim.joined > 1}
+        places, taps = zip(*image.window_ranks, strict=True)
+        parts = dict(zip(taps, pieces, strict=True))
+        for tap, part in parts.items():
+            if part.taps > 1:
+                sizes.setdefault(tap, 1)
         label = f"{name}.{number}" if number else name
-        view, slots = _view_of_phase(
-            root, (samples, outer), sizes, phases, [phase for phase, _ in way], taps
-        )
+        view, slots = _view_of_piece(root, (samples, outer), sizes, dims, pieces)
         read = {rank for terms, _ in use.slots.values() for rank, _ in terms}
-        reach += [
-            rank for rank in sizes if rank not in {*read, *outer, *inner, *reach}
-        ]  # of size 1
-        weights = builder.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
+        ranks = [*outer, *inner, *(tap for tap in taps if tap in sizes)]
+        ranks += [rank for rank in sizes if rank not in {*read, *places, *ranks}]  # of phases, taps
+        phases = tuple(part.phase for part in pieces)
+        if phases not in filters_of:
+            whole = sizes | {tap: part.taps for tap, part in parts.items()}
+            stored = [whole[rank] for rank in ranks]
+            filters_of[phases] = builder.root(f"{label}.W", "weight", stored)
+        starts = [parts[rank].tap if rank in parts else 0 for rank in ranks]
+        terms = (((rank, 1),) for rank in ranks)
+        weights = SlotUse(filters_of[phases], dict(enumerate(zip(terms, starts, strict=True))))
         builder.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 
 
-def _view_of_phase(
+def _view_of_piece(
     root: StoredTensor,
     lead: Sequence[Sequence[str]],
     sizes: dict[str, int],
-    phases: Sequence[Phases],
-    at: Sequence[int],
-    taps: Sequence[int],
+    cuts: Sequence[CutDimension],
+    pieces: Sequence[Piece],
 ) -> tuple[SlotView, dict[int, tuple[Terms, int]]]:
-    """Return the view of the whole output, and the place of a phase in it; adds its ranks."""
+    """Return the view of the whole output, and the place of pieces in it; adds its ranks."""
     stored: list[int] = []
     slots: dict[int, tuple[Terms, int]] = {}
     dims: list[tuple[SlotSpan, ...]] = []
@@ -133,17 +192,18 @@ def _view_of_phase(
         return SlotSpan(len(stored) - 1, 0, size)
 
     dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
-    for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
-        place = WINDOW_RANKS[-len(phases) :][number][0]
+    for number, (cut, piece) in enumerate(zip(cuts, pieces, strict=True)):
+        place = WINDOW_RANKS[-len(cuts) :][number][0]
         sizes.setdefault(place, 1)
-        spans = [slot(place, -(-phases_of.made // (phases_of.stride * phases_of.apart)))]
+        row, inside = divmod(piece.at, cut.blocks * cut.apart)
+        spans = [slot(place, -(-cut.made // (cut.blocks * cut.apart)), row)]
         digits = (
-            ("u", phases_of.stride, phase // phases_of.apart),
-            ("d", phases_of.apart, phase % phases_of.apart),
+            ("u", cut.blocks, inside // cut.apart),
+            ("d", cut.apart, inside % cut.apart),
         )
         for letter, size, start in digits:
-            if letter == "u" and taps[number] > 1:
-                spans.append(slot(f"f{number}", size))
+            if letter == "u" and cut.joined > 1:
+                spans.append(slot(f"f{number}", size, start))
             elif size > 1:
                 sizes[f"{letter}{number}"] = 1
                 spans.append(slot(f"{letter}{number}", size, start))

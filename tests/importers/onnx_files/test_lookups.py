@@ -142,11 +142,11 @@ CASES: dict[str, Case] = {
 }
 
 
-def _load(tmp_path: Path, case: str, **sizes: int) -> Any:  # noqa: ANN401 - a workload
+def _load(tmp_path: Path, case: str, bytes_per_element: int | None = None) -> Any:  # noqa: ANN401
     nodes, inputs, made, constants, _ = CASES[case]
     own = {"com.microsoft": 1} if any(one.domain for one in nodes) else {}
     path = save(tmp_path / "m.onnx", nodes, inputs, {"y": made}, constants, opset=18, domains=own)
-    return load_onnx(path, None, **sizes).workload
+    return load_onnx(path, None, bytes_per_element).workload
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -16,6 +16,7 @@ from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.diagnosis.check import check
 from simaccel.diagnosis.plain_values import expected_values
+from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import save
@@ -48,11 +49,13 @@ def _saved(
     return save(path / "up.onnx", [node], *types, {"w": weights}), made
 
 
-def _places(size: int, reach: int, made: int, stride: int, apart: int, before: int) -> list[int]:
-    """Return the output of each pair of an element and a tap that has one."""
-    pairs = product(range(size), range(reach))
-    places = [at * stride + tap * apart - before for at, tap in pairs]
-    return [place for place in places if 0 <= place < made]
+def _products(
+    size: int, reach: int, made: int, stride: int, apart: int, before: int
+) -> list[tuple[int, int]]:
+    """Return of each pair of a tap and an element with an output: (how far behind, output)."""
+    taps = range(-before, reach * apart - before, apart)
+    pairs = ((tap, at * stride + tap) for tap, at in product(taps, range(size)))
+    return [(tap, place) for tap, place in pairs if 0 <= place < made]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +104,16 @@ def test_macs_of_a_transposed_convolution(
     path, made = _saved(tmp_path, size, reach, channels, **how)
     workload = load_onnx(path).workload
     assert workload.macs == macs
+    pieces = load_onnx(path, transposed="exact").workload
+    assert (pieces.macs, pieces.account.lines()) == (needed, [])
     share = f"{1 - needed / macs:.1%} of its MACs are products with zeros around the input"
-    told = [f"ConvTranspose_0: {share}; without them it has {needed:,} of {macs:,}"]
+    left = f"without them (transposed=exact) it has {needed:,} of {macs:,}"
+    told = [f"ConvTranspose_0: {share}; {left}"]
     assert workload.account.lines() == (told if needed < macs else [])
-    result = simulate(workload, load_accelerator("edge_tpu"), "naive-m")
-    assert result.run.macs == macs
-    assert check(workload, result.mapping, result.program)
+    for read in (workload, pieces):
+        result = simulate(read, load_accelerator("edge_tpu"), "naive-m")
+        assert result.run.macs == read.macs
+        assert check(read, result.mapping, result.program)
     assert made.ndim == 2 + len(size)
 
 
@@ -116,6 +123,8 @@ def test_bytes_of_a_transposed_convolution(tmp_path: Path) -> None:
     assert made.shape == (1, 24, 24, 24)
     elements = 40 * 12 * 12 + 40 * 24 * 9 + 24 * 24 * 24
     assert distinct_bytes(load_onnx(path, {}, 2).workload) == 2 * elements  # of the first: 56,448
+    exact = load_onnx(path, {}, 2, "exact").workload  # pieces share the weights of their phase
+    assert distinct_bytes(exact) == 2 * elements
 
 
 @settings(max_examples=8 * DRAWS, deadline=None)
@@ -126,9 +135,9 @@ def test_drawn_transposed_convolutions(
     def draw(least: int, most: int) -> int:
         return data.draw(st.integers(least, most))
 
-    dims = draw(1, 2)
+    dims = draw(1, 3)
     size, reach = (tuple(draw(1, n) for _ in range(dims)) for n in (5, 4))
-    strides, apart = ([draw(1, n) for _ in range(dims)] for n in (3, 2))
+    strides, apart = ([draw(1, n) for _ in range(dims)] for n in (3, 3))
     spans = [(n - 1) * d + 1 for n, d in zip(reach, apart, strict=True)]
     pads = [draw(0, span - 1) for span in (*spans, *spans)]
     extra = [draw(0, one - 1) for one in strides]
@@ -142,20 +151,43 @@ def test_drawn_transposed_convolutions(
     folder = tmp_path_factory.mktemp("drawn")
     path, made = _saved(folder, size, reach, channels, **how, group=groups)
     steps = list(zip(size, reach, outputs, strides, apart, pads[:dims], strict=True))
-    places = [_places(*one) for one in steps]
-    needed = channels[0] * channels[1] * math.prod(map(len, places))
+    products = [_products(*one) for one in steps]
+    needed = channels[0] * channels[1] * math.prod(map(len, products))
     if not needed:
+        with pytest.raises(InputError, match="no input reaches its output"):
+            load_onnx(path, transposed="exact")
         return
-    workload = load_onnx(path).workload
-    (line,) = workload.account.lines() or [f"without them it has {workload.macs:,} of"]
-    assert f"without them it has {needed:,} of" in line
+    dense, exact = (load_onnx(path, transposed=how).workload for how in ("dense", "exact"))
+    assert exact.macs == needed
+    behind = [{tap for tap, _ in each} for each in products]
+    weights = (name for name, one in exact.tensors.items() if one.kind == "weight")
+    elements = sum(math.prod(exact.shapes[name]) for name in weights)
+    assert elements == channels[0] * channels[1] * math.prod(map(len, behind))
+    (line,) = dense.account.lines() or [f"(transposed=exact) it has {dense.macs:,} of"]
+    assert f"(transposed=exact) it has {needed:,} of" in line
     if all(n == 1 for n in size):
-        assert workload.macs == needed
-    if all(
-        len({*one}) == length or n == 1
-        for n, one, length in zip(size, places, outputs, strict=True)
-    ):
-        _has_values(workload, made, size, strides)
+        assert dense.macs == needed
+    all_made = len({place for _, place in products[0]}) == outputs[0]
+    for workload in (dense, exact):
+        _has_values(workload, made, (channels[0], *size), strides)
+        if dims == 1 and channels == (1, 1) and all_made and size[0] > 1:
+            assert _offsets(workload, workload.operators, strides[0]) == sorted(behind[0])
+
+
+@pytest.mark.parametrize("how", ["dense", "exact"])
+def test_pieces_read_one_input(tmp_path: Path, how: str) -> None:
+    """Of an input that another layer stored by phases, too, in another form."""
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["a"], strides=[2], pads=[1, 1], name="a"),
+        helper.make_node("ConvTranspose", ["a", "w"], ["y"], strides=[2], pads=[1, 1], name="b"),
+    ]
+    types = {"x": (TensorProto.FLOAT, (1, 1, 3))}, {"y": (TensorProto.FLOAT, (1, 1, 12))}
+    path = save(tmp_path / "two.onnx", nodes, *types, {"w": np.ones((1, 1, 4), np.float32)})
+    workload = load_onnx(path, transposed=how).workload
+    second = [one for one in workload.operators if one.name.startswith("b")]
+    # y[2 i + t - 1] has w[t] a[i]
+    assert _offsets(workload, second, 2) == [-1, 0, 1, 2]
+    assert workload.shapes["b.I"] == ((8,) if how == "dense" else (6,))
 
 
 def _has_values(workload: Any, made: Any, size: Any, strides: Any) -> None:  # noqa: ANN401
@@ -168,16 +200,49 @@ def _has_values(workload: Any, made: Any, size: Any, strides: Any) -> None:  # n
             inside = tensor.inside or [(0, length) for length in shape]
             box = tuple(slice(*one) for one in inside)
             count = tensors[name][box].size
+            if count < math.prod(size):  # inputs behind the last that an output reads
+                return
             tensors[name][box] = np.arange(1.0, 1 + count).reshape(tensors[name][box].shape)
     (output,) = {one.output.tensor for one in workload.operators}
     found = expected_values(workload, tensors)[output]
-    if 1 in size:  # outputs that no tap makes are zero, and may not be stored
-        assert np.array_equal(found[found != 0], made[made != 0])
+    assert np.array_equal(found[found != 0], made[made != 0])
+    if 1 in size[1:]:  # stored in another order of phases
         return
     places = []  # stored as [position, phase], the last of which may be beyond the output
     for s, length in zip(strides, made.shape[2:], strict=True):
         step = min(s, length)
         places.append(-(-length // step) * step)
-    stored = found.reshape(*made.shape[:2], *places)
-    whole: Any = (..., *(slice(n) for n in made.shape[2:]))
-    assert np.array_equal(stored[whole], made)
+    if found.size == math.prod((*made.shape[:2], *places)):  # phases without taps are not stored
+        stored = found.reshape(*made.shape[:2], *places)
+        whole: Any = (..., *(slice(n) for n in made.shape[2:]))
+        assert np.array_equal(stored[whole], made)
+
+
+def _offsets(workload: Any, operators: Any, stride: int) -> list[int]:  # noqa: ANN401
+    """Return by weight of one dimension how far behind its input's place its outputs are."""
+    (given,) = {one.inputs[0].tensor for one in operators}
+    first, end = (workload.tensors[given].inside or [(0, math.prod(workload.shapes[given]))])[0]
+    found: dict[tuple[str, int], set[int]] = {}
+    for one in operators:
+        for at in product(*(range(size) for size in one.ranks.values())):
+            where = dict(zip(one.ranks, at, strict=True))
+            place, weight, made = (
+                np.ravel_multi_index(
+                    [
+                        start + sum(factor * where[rank] for rank, factor in dim.terms)
+                        for start, dim in zip(
+                            operand.start or [0] * len(operand.projection),
+                            operand.projection,
+                            strict=True,
+                        )
+                    ],
+                    workload.shapes[operand.tensor],
+                )
+                for operand in (*one.inputs, one.output)
+            )
+            if first <= place < end:
+                key = one.inputs[1].tensor, int(weight)
+                found.setdefault(key, set()).add(int(made - stride * (place - first)))
+    offsets = [offset for each in found.values() for offset in each]
+    assert len(offsets) == len(found)
+    return sorted(offsets)
