@@ -32,7 +32,7 @@ MOST_PIECES: Final = 256
 """The most convolutions that replace a transposed one."""
 
 
-class Piece(NamedTuple):
+class PhaseCut(NamedTuple):
     """Positions of an output's dimension that one convolution makes, ``at`` the first of them.
 
     ``tap``: its first tap, of the ``taps`` that its phase has weights for.
@@ -55,15 +55,15 @@ class CutDimension:
     """
 
     made: int
-    pieces: Sequence[Piece]
+    pieces: Sequence[PhaseCut]
     blocks: int
     apart: int = 1
     joined: int = 1
 
     @classmethod
-    def of_pieces(cls, made: int, stride: int, every: Iterable[Piece]) -> CutDimension:
+    def of_pieces(cls, made: int, stride: int, every: Iterable[PhaseCut]) -> CutDimension:
         """Return a dimension of ``made`` positions; of too many pieces at most one too many."""
-        pieces: list[Piece] = []
+        pieces: list[PhaseCut] = []
         for piece in every:
             pieces.append(piece)
             if len(pieces) > MOST_PIECES and piece.window != pieces[0].window:
@@ -90,7 +90,7 @@ class CutDimension:
 
 def pieces_of(
     size: int, made: int, stride: int, reach: int, dilation: int, before: int, *, exact: bool
-) -> Iterator[Piece]:
+) -> Iterator[PhaseCut]:
     """Yield the pieces of each phase of a dimension that has taps.
 
     ``size``: positions of the input; ``made``: of the output; ``before``: of the output, cut off in
@@ -114,7 +114,7 @@ def pieces_of(
             used = range(runs[-1][2][0], runs[0][2][-1] + 1)
             first = lowest + start + inside[0] * step
             window = FilterWindow(count, len(inside), 1, step, -first)
-            yield Piece(phase, phase + start * stride, window, inside[0] - used[0], len(used))
+            yield PhaseCut(phase, phase + start * stride, window, inside[0] - used[0], len(used))
 
 
 def runs_inside(window: FilterWindow, size: int) -> Iterator[tuple[int, int, range]]:
@@ -179,7 +179,7 @@ def _view_of_piece(
     lead: Sequence[Sequence[str]],
     sizes: dict[str, int],
     cuts: Sequence[CutDimension],
-    pieces: Sequence[Piece],
+    pieces: Sequence[PhaseCut],
 ) -> tuple[SlotView, dict[int, tuple[Terms, int]]]:
     """Return the view of the whole output, and the place of pieces in it; adds its ranks."""
     stored: list[int] = []
