@@ -1,10 +1,12 @@
 """Run the command line: `python -m simaccel`, and what the command `simaccel` starts."""
 
 import atexit
+import ctypes
 import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 INTERRUPTED = 130
@@ -14,6 +16,14 @@ _ALLOCATIONS = 300_000
 
 Loading the modules of any command makes fewer.
 """
+_KEPT_BYTES = 32 << 20
+"""Freed memory that the process keeps.
+
+By itself glibc gives back what searches free after each array and asks for it again: a sixth of a
+search of mapspaces went to that.
+"""
+_GLIBC_LIMITS = (-1, -3)
+"""The glibc parameters M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h)."""
 _came: list[int] = []
 """Signals that came: the exception that one raises may be replaced, in numpy for one."""
 
@@ -21,6 +31,9 @@ _came: list[int] = []
 def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, also while modules are loaded."""
     gc.set_threshold(_ALLOCATIONS)
+    with suppress(AttributeError, OSError, TypeError):  # other systems keep their own limits
+        for limit in _GLIBC_LIMITS:
+            ctypes.CDLL(None).mallopt(limit, _KEPT_BYTES)
     # pydantic would look for plug-ins of its own, and end where any package's metadata is damaged
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     atexit.register(gc.freeze)  # or Python looks through all objects as it ends: 40 ms and more
