@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -212,8 +210,6 @@ def _name(row: StudyRow) -> str:
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)
 
 
-WRITE_SECONDS = 1.0
-"""Least time between two writes of the file: at most this much work is lost by a SIGKILL."""
 UNFINISHED = "not finished"
 
 
@@ -223,43 +219,28 @@ def keep_partial_results(
 ) -> Iterator[Callable[[int, StudyRow], None]]:
     """Yield a callback that records each finished row; they are saved on an error or a signal.
 
-    While the others run, a CSV file beside ``table`` has the rows, with unfinished ones marked. It
-    is removed when the block ends normally; after an error, Ctrl-C or a kill it stays and its path
-    is reported. If ``table`` is standard output, the finished rows are printed in that case.
+    Then a CSV file beside ``table`` has the rows, with unfinished ones marked, and its path is
+    reported. If ``table`` is standard output, the rows are printed.
     """
     rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
-    partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
-    finished, kept, written = 0, 0, time.monotonic()
+    finished: set[int] = set()
 
     def record_row(number: int, row: StudyRow) -> None:
-        nonlocal finished, kept, written
         rows[number] = row
-        finished += 1
-        if partial is not None and time.monotonic() - written >= WRITE_SECONDS:
-            kept = finished if _write(partial, rows) else kept
-            written = time.monotonic()
+        finished.add(number)
 
     try:
         yield record_row
     except BaseException:
-        if partial is not None:
-            kept = finished if finished and _write(partial, rows) else kept
-            if kept:
-                click.echo(f"{kept} of {len(rows)} finished points are in {partial}", err=True)
-        elif table is not None and finished:
+        if table == STDOUT and finished:
             click.echo(_csv(rows), nl=False)
+        elif table is not None and finished:
+            partial = str(partial_path(real_path(table)))
+            with suppress(SimaccelError), writing_text(partial, force=True) as stream:
+                stream.write(_csv(rows))
+                text = f"{len(finished)} of {len(rows)} finished points are in {partial}"
+                click.echo(text, err=True)
         raise
-    if partial is not None:
-        partial.unlink(missing_ok=True)
-
-
-def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:
-    """Return whether the rows were written; if the disk refuses them, the run goes on."""
-    with suppress(SimaccelError):
-        with writing_text(str(partial), force=True) as stream:
-            stream.write(_csv(rows))
-        return True
-    return False
 
 
 def _csv(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> str:

@@ -231,13 +231,16 @@ class _CheckedMemory:
         others = ~written_elements(self.workload.operators, tensor, places)
         box = tuple(slice(0, size) for size in shape)
         values[others] = self.samples[operator].values_before(tensor, box)[others]
-        return layout.lay_out(values)
+        at, inside = layout.places()
+        laid: Array = np.where(inside, values[tuple(np.where(inside, i, 0) for i in at)], 0.0)
+        return laid
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
         """Copy a group's part of a tensor kept around it back into all of the tensor's values."""
         layout = self.layouts[operator].layout_around(tensor)
         assert layout is not None  # noqa: S101 - it has been laid out
-        values[layout.box] = layout.natural(seen)
+        at, inside = layout.places()
+        values[tuple(i[inside] for i in at)] = seen[inside]
 
 
 def _draw_point(

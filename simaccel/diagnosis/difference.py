@@ -37,29 +37,19 @@ class FieldDifference:
 
 
 @dataclass(frozen=True)
-class GroupDifference:
-    """Operators that are compared as one: the cycles that they took in each run."""
+class CycleDifference:
+    """Cycles in each run of operators that are compared as one: all, or those of a ``cause``.
 
-    name: str
-    operators_a: tuple[str, ...]
-    operators_b: tuple[str, ...]
-    a: int
-    b: int
-
-    @property
-    def difference(self) -> int:
-        """Cycles more (or less) in the second run."""
-        return self.b - self.a
-
-
-@dataclass(frozen=True)
-class CauseDifference:
-    """Cycles of one group and one cause in each run; ``busy`` and ``idle`` count as causes."""
+    ``busy`` and ``idle`` count as causes. ``operators_a``, ``operators_b``: of all cycles, the
+    operators and fused groups that took them in each run.
+    """
 
     group: str
     cause: str
     a: int
     b: int
+    operators_a: tuple[str, ...] = ()
+    operators_b: tuple[str, ...] = ()
 
     @property
     def difference(self) -> int:
@@ -74,8 +64,8 @@ class Difference:
     engine: str
     a: int
     b: int
-    groups: tuple[GroupDifference, ...]
-    shares: tuple[CauseDifference, ...]
+    groups: tuple[CycleDifference, ...]
+    shares: tuple[CycleDifference, ...]
     fields: tuple[FieldDifference, ...]
 
     @property
@@ -105,13 +95,16 @@ def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
         every = [[p for p in diagnosis.operators if p.name in names] for diagnosis in diagnoses]
         members = dict.fromkeys(m for part in chain(*every) for m in part.name.split(_FUSED))
         in_a, in_b = (tuple(part.name for part in parts) for parts in every)
-        cycles = [sum(part.cycles for part in parts) for parts in every]
-        groups.append(GroupDifference(_FUSED.join(members), in_a, in_b, *cycles))
+        of_a, of_b = (sum(part.cycles for part in parts) for parts in every)
+        group = CycleDifference(_FUSED.join(members), "", of_a, of_b, in_a, in_b)
+        groups.append(group)
         for cause in dict.fromkeys(
             cause for part in chain(*every) for cause in part.engines[engine]
         ):
-            sums = [sum(part.engines[engine].get(cause, 0) for part in parts) for parts in every]
-            shares.append(CauseDifference(groups[-1].name, cause, *sums))
+            of_a, of_b = (
+                sum(part.engines[engine].get(cause, 0) for part in parts) for parts in every
+            )
+            shares.append(CycleDifference(group.group, cause, of_a, of_b))
     groups.sort(key=lambda group: -abs(group.difference))
     shares.sort(key=lambda share: (-abs(share.difference), -share.a))
     fields = tuple(_fields(a, b))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,23 +61,12 @@ class Layout:
         shape, box = operand.shape(operator.ranks), operand.box(operator.ranks)
         return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
-    def lay_out(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a copy of a tensor in the group's layout, padded with zeros."""
-        turned = array[self.box].transpose(self.order)
-        found = np.zeros(self.padded, dtype=array.dtype)
-        found[self._inner_slices()] = turned
-        return found.reshape(self.shape)
-
-    def natural(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a tensor in the group's layout in its natural shape, without padding."""
-        turned = array.reshape(self.padded)[self._inner_slices()]
-        return turned.transpose(np.argsort(self.order))
-
-    def places(self, where: Sequence[slice]) -> tuple[tuple[Integers, ...], Booleans]:
+    def places(self, where: Sequence[slice] | None = None) -> tuple[tuple[Integers, ...], Booleans]:
         """Return, for a box in the group's layout, the tensor's positions by dimension, and a mask.
 
-        Each has the shape of the box; the mask is false at padding.
+        Each has the shape of the box (by default of all); the mask is false at padding.
         """
+        where = [slice(0, size) for size in self.shape] if where is None else where
         ranges = np.ix_(*(np.arange(span.start, span.stop) for span in where))
         shape = [span.stop - span.start for span in where]
         flat = np.broadcast_to(flat_places(ranges, self.shape), shape)
@@ -88,9 +77,6 @@ class Layout:
             inside &= position < self.natural_shape[at]
             natural[at] = position + self.box[at].start
         return tuple(natural), inside
-
-    def _inner_slices(self) -> tuple[slice, ...]:
-        return tuple(slice(self.natural_shape[at]) for at in self.order)
 
 
 def flat_places(places: Sequence[Integers], shape: Sequence[int]) -> Integers:

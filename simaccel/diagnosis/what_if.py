@@ -75,19 +75,15 @@ _AnySpec = TypeVar("_AnySpec", bound=Spec)
 
 @dataclass(frozen=True)
 class FreedRun:
-    """A run with some resources freed: its cycles, in all and by operator."""
+    """A run with some resources freed: its cycles, in all and by operator.
+
+    ``waits_for_ports``: whether an engine waited for a port of the buffer, where that is known.
+    """
 
     resources: tuple[str, ...]
     cycles: int
     operators: dict[str, int]
-
-
-@dataclass(frozen=True)
-class BaseRun:
-    """The run of the program with nothing freed, if it is known."""
-
-    freed: FreedRun
-    waited_for_ports: bool
+    waits_for_ports: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def what_if(
     program: Program,
     cases: Sequence[Sequence[str]] = CASES,
     progress: Progress | None = None,
-    base: BaseRun | None = None,
+    base: FreedRun | None = None,
 ) -> WhatIfResult:
     """Return the runs of a program with nothing freed (unless it is given), and of each case.
 
@@ -123,9 +119,9 @@ def what_if(
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
         if case == () and base is not None:
-            freed.append(base.freed)
-        elif case == _PORTS and base is not None and not base.waited_for_ports:
-            freed.append(replace(base.freed, resources=case))
+            freed.append(base)
+        elif case == _PORTS and not freed[0].waits_for_ports:
+            freed.append(replace(freed[0], resources=case))
         else:
             done = progress and partial(_tell_part, progress, at, len(possible) + 1)
             same = None if _OTHER_WALKS & {*case} else walks
@@ -133,8 +129,8 @@ def what_if(
             machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
             run = machine.run(done)
             operators = {operator.name: operator.cycles for operator in run.operators}
-            freed.append(FreedRun(case, run.cycles, operators))
-            base = base or BaseRun(freed[0], waited_for_ports(run.engines))
+            waits = not kept or waited_for_ports(run.engines)
+            freed.append(FreedRun(case, run.cycles, operators, waits))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIfResult(freed[0], tuple(freed[1:]))
@@ -163,7 +159,7 @@ def remembered_what_if(
     return answer
 
 
-def _run_of_trace(trace: TraceReader) -> BaseRun | None:
+def _run_of_trace(trace: TraceReader) -> FreedRun | None:
     """Return the run of a trace, if this version wrote it with its figures."""
     operators = trace.figures.get("operators")
     if trace.header.code != code_digest() or trace.partial or not operators:
@@ -171,12 +167,12 @@ def _run_of_trace(trace: TraceReader) -> BaseRun | None:
     cycles = {one["name"]: one.get("cycles") for one in operators}
     if None in cycles.values():
         return None
-    return BaseRun(FreedRun((), trace.cycles, cycles), waited_for_ports(trace.totals))
+    return FreedRun((), trace.cycles, cycles, waited_for_ports(trace.totals))
 
 
 def _read_result(found: dict[str, Any]) -> WhatIfResult:
     base, *freed = (
-        FreedRun(tuple(one["resources"]), one["cycles"], one["operators"])
+        FreedRun(**{**one, "resources": tuple(one["resources"])})
         for one in (found["base"], *found["freed"])
     )
     return WhatIfResult(base, tuple(freed))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from simaccel.diagnosis.difference import CauseDifference, Difference, GroupDifference
+from simaccel.diagnosis.difference import CycleDifference, Difference
 from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
@@ -26,8 +26,8 @@ def groups_table(difference: Difference) -> Table:
     rows = [
         {
             **_group_json(group),
-            "in_a": _fusion_text(group.name, group.operators_a),
-            "in_b": _fusion_text(group.name, group.operators_b),
+            "in_a": _fusion_text(group.group, group.operators_a),
+            "in_b": _fusion_text(group.group, group.operators_b),
         }
         for group in difference.groups
     ]
@@ -50,7 +50,7 @@ def causes_table(difference: Difference) -> Table:
     changed = [share for share in difference.shares if share.difference]
     shown = difference.shares[: min(len(changed), _MOST_ROWS)]
     rest = difference.shares[len(shown) :]
-    rows = [{**_share_json(share), "cause": cause_text(share.cause)} for share in shown]
+    rows = [{**_cause_json(share), "cause": cause_text(share.cause)} for share in shown]
     if rest:
         kind = "others" if len(changed) > len(shown) else "unchanged"
         a, b = sum(share.a for share in rest), sum(share.b for share in rest)
@@ -127,7 +127,7 @@ def _by_operator(found: Difference) -> str:
     named = [one for one in named if one.difference / found.cycles >= _NAMED][:_MOST_NAMED]
     if not named or len(found.groups) == 1:
         return ""
-    parts = [f"{one.name} ({short_share_text(one.difference / found.cycles)})" for one in named]
+    parts = [f"{one.group} ({short_share_text(one.difference / found.cycles)})" for one in named]
     return f" It is in {', '.join(parts)}."
 
 
@@ -137,15 +137,16 @@ def difference_json(difference: Difference) -> dict[str, Any]:
         **pick(difference, "engine", cycles_a="a", cycles_b="b", difference="cycles"),
         "fields": [pick(field, field="name", a="a", b="b") for field in difference.fields],
         "operators": [_group_json(group) for group in difference.groups],
-        "causes": [_share_json(share) for share in difference.shares],
+        "causes": [_cause_json(share) for share in difference.shares],
     }
 
 
-def _group_json(one: GroupDifference) -> dict[str, Any]:
-    figures = pick(one, "name", "operators_a", "operators_b", cycles_a="a", cycles_b="b")
-    return {**figures, "difference": one.difference}
+_CYCLES: Final = {"cycles_a": "a", "cycles_b": "b", "difference": "difference"}
 
 
-def _share_json(one: CauseDifference) -> dict[str, Any]:
-    figures = pick(one, operator="group", cause="cause", cycles_a="a", cycles_b="b")
-    return {**figures, "difference": one.difference}
+def _group_json(one: CycleDifference) -> dict[str, Any]:
+    return pick(one, name="group", operators_a="operators_a", operators_b="operators_b", **_CYCLES)
+
+
+def _cause_json(one: CycleDifference) -> dict[str, Any]:
+    return pick(one, operator="group", cause="cause", **_CYCLES)

@@ -65,7 +65,7 @@ def test_the_parts_add_up(
     assert sum(one.difference for one in found.groups) == runs[1].cycles - runs[0].cycles
     assert sum(one.difference for one in found.shares) == found.cycles
     for group in found.groups:
-        shares = [one for one in found.shares if one.group == group.name]
+        shares = [one for one in found.shares if one.group == group.group]
         assert sum(one.a for one in shares) == group.a
         assert sum(one.b for one in shares) == group.b
     for cause in {one.cause for one in found.shares}:
@@ -102,7 +102,7 @@ def _compare(a: Path, b: Path, engine: str = "array") -> Difference:
 
 def test_fused_and_separate_operators_are_one_group(recorded: Recorded) -> None:
     found = _compare(recorded("naive-m"), recorded("flat-h"))
-    by_name = {one.name: one for one in found.groups}
+    by_name = {one.group: one for one in found.groups}
     assert set(by_name) == {"Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"}
     attention_ = by_name["L+softmax+A"]
     assert attention_.operators_a == ("L", "softmax", "A")

@@ -14,7 +14,7 @@ from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.what_if import (
     CASES,
     RESOURCES,
-    BaseRun,
+    FreedRun,
     WhatIfResult,
     free,
     remembered_what_if,
@@ -333,10 +333,10 @@ def test_a_plug_ins_operator_is_run_each_time(
 def test_a_trace_that_this_code_wrote_has_the_run_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[BaseRun | None] = []
+    given: list[FreedRun | None] = []
 
     def with_base(
-        on: Accelerator, program: Program, *, base: BaseRun | None, **_: object
+        on: Accelerator, program: Program, *, base: FreedRun | None, **_: object
     ) -> WhatIfResult:
         given.append(base)
         return what_if(on, program, base=base)
@@ -350,6 +350,5 @@ def test_a_trace_that_this_code_wrote_has_the_run_as_it_is(
         monkeypatch.setattr(module, "code_digest", lambda: "other code")
         found.append(remembered_what_if(TOY, program, trace=trace))
     assert found == [what_if(TOY, program)] * 2
-    assert given[0] is not None
-    assert given[0].freed == found[0].base
+    assert given[0] == found[0].base
     assert given[1] is None

@@ -6,10 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from simaccel.diagnosis.difference import (
-    CauseDifference,
+    CycleDifference,
     Difference,
     FieldDifference,
-    GroupDifference,
 )
 from simaccel.report.trace_diff import (
     causes_table,
@@ -23,16 +22,16 @@ FOUND = Difference(
     a=1000,
     b=800,
     groups=(
-        GroupDifference("L+softmax+A", ("L", "softmax", "A"), ("L+softmax+A",), 600, 390),
-        GroupDifference("Q", ("Q",), ("Q",), 400, 410),
+        CycleDifference("L+softmax+A", "", 600, 390, ("L", "softmax", "A"), ("L+softmax+A",)),
+        CycleDifference("Q", "", 400, 410, ("Q",), ("Q",)),
     ),
     shares=(
-        CauseDifference("L+softmax+A", "idle", 200, 0),
-        CauseDifference("L+softmax+A", "sfu", 0, 60),
-        CauseDifference("L+softmax+A", "dram_bandwidth", 100, 30),
-        CauseDifference("Q", "dram_latency", 0, 10),
-        CauseDifference("Q", "busy", 400, 400),
-        CauseDifference("L+softmax+A", "busy", 300, 300),
+        CycleDifference("L+softmax+A", "idle", 200, 0),
+        CycleDifference("L+softmax+A", "sfu", 0, 60),
+        CycleDifference("L+softmax+A", "dram_bandwidth", 100, 30),
+        CycleDifference("Q", "dram_latency", 0, 10),
+        CycleDifference("Q", "busy", 400, 400),
+        CycleDifference("L+softmax+A", "busy", 300, 300),
     ),
     fields=(FieldDifference("dataflow", "flex", "flat"),),
 )
@@ -54,9 +53,9 @@ def test_operators_add_up_to_the_total() -> None:
 
 
 def test_where_no_operator_is_fused_otherwise_there_is_no_column_for_it() -> None:
-    same = Difference("array", 5, 4, (GroupDifference("Q", ("Q",), ("Q",), 5, 4),), (), ())
+    same = Difference("array", 5, 4, (CycleDifference("Q", "", 5, 4, ("Q",), ("Q",)),), (), ())
     assert [column.header for column in groups_table(same).columns][-1] == "of A"
-    apart = Difference("array", 5, 4, (GroupDifference("Q", ("Q",), (), 5, 0),), (), ())
+    apart = Difference("array", 5, 4, (CycleDifference("Q", "", 5, 0, ("Q",), ()),), (), ())
     assert _rows(groups_table(apart))[0][-1] == "nothing"
 
 
@@ -72,7 +71,7 @@ def test_causes_add_up_to_the_total() -> None:
 
 
 def test_many_causes_are_summed_in_a_last_row() -> None:
-    shares = tuple(CauseDifference(f"op{n}", "busy", 100 - n, 0) for n in range(30))
+    shares = tuple(CycleDifference(f"op{n}", "busy", 100 - n, 0) for n in range(30))
     whole = sum(one.a for one in shares)
     rows = _rows(causes_table(Difference("array", whole, 0, (), shares, ())))
     rest = sum(100 - n for n in range(20, 30))
@@ -96,8 +95,8 @@ def test_the_sentence_names_causes_and_operators() -> None:
 
 
 def test_a_slower_run_is_told_as_such() -> None:
-    group = GroupDifference("Q", ("Q",), ("Q",), 400, 500)
-    shares = (CauseDifference("Q", "busy", 400, 460), CauseDifference("Q", "drain", 0, 40))
+    group = CycleDifference("Q", "", 400, 500, ("Q",), ("Q",))
+    shares = (CycleDifference("Q", "busy", 400, 460), CycleDifference("Q", "drain", 0, 40))
     assert _said(Difference("array", 400, 500, (group,), shares, ())) == [
         (
             "B takes 100 cycles more than A (0.800 x as fast). In all, the array works 60 cycles "
@@ -107,10 +106,10 @@ def test_a_slower_run_is_told_as_such() -> None:
 
 
 def test_equal_runs() -> None:
-    group = GroupDifference("Q", ("Q",), ("Q",), 5, 5)
-    alike = Difference("array", 5, 5, (group,), (CauseDifference("Q", "busy", 5, 5),), ())
+    group = CycleDifference("Q", "", 5, 5, ("Q",), ("Q",))
+    alike = Difference("array", 5, 5, (group,), (CycleDifference("Q", "busy", 5, 5),), ())
     assert _said(alike) == ["A and B take the same cycles, spent alike."]
-    shares = (CauseDifference("Q", "busy", 5, 3), CauseDifference("Q", "noc", 0, 2))
+    shares = (CycleDifference("Q", "busy", 5, 3), CycleDifference("Q", "noc", 0, 2))
     assert _said(Difference("array", 5, 5, (group,), shares, ())) == [
         (
             "A and B take the same cycles, spent otherwise. In all, the array works 2 cycles "
