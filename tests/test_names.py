@@ -28,7 +28,7 @@ told under undone until up what where who why with within without written
 NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
 UNIT_NAMES = {"array", "sfu", "link"}
 SECTIONS = {
-    "diagnosis/attribution.py",
+    "papers/maestro/commands/attribution.py",
     "run/limits.py",
     "importers/accelerators.py",
     "importers/scalesim/configuration.py",

@@ -95,7 +95,6 @@ _COMMANDS = {
     "generate": "simaccel.cli.several_runs:generate",
     "compare": "simaccel.cli.compare:compare",
     "explore": "simaccel.cli.explore:explore_command",
-    "explain": "simaccel.cli.estimate:explain",
     "estimate": "simaccel.cli.estimate:estimate",
     "map": "simaccel.cli.estimate:map_workload",
     "hw": "simaccel.cli.catalogues:hw",

@@ -1,4 +1,4 @@
-"""`simaccel estimate`, `explain` and `map`: predictions, analyses, and mappings as files."""
+"""`simaccel estimate` and `map`: predictions, and mappings as files."""
 
 from __future__ import annotations
 
@@ -15,23 +15,19 @@ from simaccel.cli.options import (
     dry_run_option,
     estimate_option,
     experiment_options,
-    fast_forward_option,
     force_option,
     jobs_options,
     json_option,
     mapping_option,
-    overflow_option,
     read_estimates,
     report_options,
 )
 from simaccel.cli.output import OutputFiles, show, show_json
-from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import NestInputs
-    from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -123,81 +119,3 @@ def _nest_inputs(experiment: ExperimentOptions) -> NestInputs:
         lambda: experiment.names(several=False),
     )
     return workload, accelerator, strategy, constraints
-
-
-@click.command(cls=Command)
-@experiment_options
-@mapping_option
-@option("-o FILE", "Write an HTML page; - prints it.", to="output")
-@estimate_option
-@force_option
-@fast_forward_option
-@overflow_option
-@option(
-    "--measure/--no-measure",
-    "Measure costs that directives do not know. By running without each of them.",
-    default=True,
-    show_default=True,
-)
-@json_option
-def explain(
-    *,
-    experiment: ExperimentOptions,
-    output: str | None,
-    estimates: tuple[str, ...],
-    force: bool,
-    fast_forward: bool,
-    measure: bool,
-    as_json: bool,
-) -> None:
-    """Explain a run by three analyses: machine, bounds and MAESTRO's directives.
-
-    Where two of them differ, the page has the difference and the assumption that causes it.
-    """
-    files = OutputFiles({"-o": output}, force, experiment.inputs())
-    files.require()
-    own = read_estimates(estimates)
-    inputs = experiment.read()
-    from simaccel.diagnosis.attribution import MOST_RUNS, attribute
-    from simaccel.diagnosis.explanation import explain as explained_of
-    from simaccel.papers.maestro.dataflows.reading import load_directives
-    from simaccel.report import explanation
-    from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_sections
-    from simaccel.report.results import against_bound, bound_line
-    from simaccel.report.titles import experiment_title
-    from simaccel.study.experiment import simulate
-
-    directed: tuple[DirectedLayer, ...] = ()
-    if experiment.is_directed():
-        directed = (
-            load_directives(experiment.workload.name).select_layer(experiment.workload.layer).layers
-        )
-    with ProgressBar("simulating") as bar:
-        result = simulate(
-            *inputs,
-            options=experiment.options,
-            progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
-            fast_forward=fast_forward,
-        )
-    explained = explained_of(result, directed)
-    if measure:
-        with ProgressBar("measuring") as bar:
-            explained = attribute(
-                result, explained, lambda runs: bar.show(runs / MOST_RUNS, f"{runs} runs")
-            )
-    title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
-    compared = of_result(own, result)
-    sections = own_estimate_sections(compared) | explanation.explanation_sections(explained)
-    lines = [bound_line(result), against_bound(result)]
-    written = files.write(
-        "-o", lambda: explanation.explanation_html(title, explained, sections, lines)
-    )
-    if as_json:
-        show_json(
-            {**explanation.explanation_json(result, explained), **own_estimate_json(compared)}
-        )
-    elif not files.prints:
-        show(title)
-        for name, table in sections.items():
-            show(name, table if table.row_count else "nowhere")
-        show(*lines, *written)

@@ -191,7 +191,7 @@ def explore_command(
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it. With axes
     for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
-    from simaccel.cli.designs import explore_directed, is_directed_space
+    from simaccel.papers.maestro.commands.designs import explore_directed, is_directed_space
     from simaccel.study.store import open_store, store_in
 
     if is_directed_space(wanted.axes):

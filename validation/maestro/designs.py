@@ -18,8 +18,8 @@ from simaccel.papers.maestro.analysis.design import (
     sweep,
 )
 from simaccel.papers.maestro.analysis.prices import PAPER_ERA
+from simaccel.papers.maestro.commands.design_space import DirectedSpace, on_the_machine
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
-from simaccel.study.directed import DirectedSpace, on_the_machine
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases

@@ -18,7 +18,7 @@ from simaccel.report.figures.style import (
 from simaccel.report.units import bytes_text
 
 if TYPE_CHECKING:
-    from simaccel.study.directed import DirectedDesigns
+    from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 
 MOST_POINTS: Final = 20_000
 """Most designs drawn; of more, evenly spaced ones."""

@@ -12,9 +12,9 @@ import numpy as np
 from simaccel.papers.maestro.analysis.analysis import Effects, LayerAnalysis
 from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
+from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
 from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
-from simaccel.study.directed import DirectedDesigns
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design

@@ -18,7 +18,7 @@ from simaccel.errors import InputError, gather, require_none, suggest
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.papers.maestro.analysis.design import Objective
-    from simaccel.study.directed import DirectedSpace
+    from simaccel.papers.maestro.commands.design_space import DirectedSpace
     from simaccel.study.parameters import Parameter
     from simaccel.study.points import WeightedWorkload
 
@@ -58,8 +58,8 @@ def explore_directed(
     from simaccel.papers.maestro.analysis.design import DesignLimits
     from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
     from simaccel.papers.maestro.commands import tables as report
+    from simaccel.papers.maestro.commands.design_space import sweep_directed
     from simaccel.papers.maestro.commands.figures import draw_designs
-    from simaccel.study.directed import sweep_directed
 
     space, limits = _space(*read), DesignLimits(**within)
     chosen = PAPER_ERA if prices == "paper" else PRESENT
@@ -93,7 +93,7 @@ def _inputs(wanted: WantedSpace) -> tuple[Accelerator, WeightedWorkload, _Sizes]
 
 def _space(accelerator: Accelerator, load: WeightedWorkload, axes: _Sizes) -> DirectedSpace:
     from simaccel.hardware import SpatialArraySpec
-    from simaccel.study.directed import DirectedSpace
+    from simaccel.papers.maestro.commands.design_space import DirectedSpace
     from simaccel.study.precision import place_on
 
     workload = place_on(load.workload, accelerator)

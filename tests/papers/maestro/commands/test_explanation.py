@@ -10,8 +10,9 @@ import pytest
 from simaccel import gemm, load_accelerator, simulate
 from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
-from simaccel.diagnosis.attribution import attribute, streaming
-from simaccel.diagnosis.disagreement import (
+from simaccel.mapping.text import parse_text
+from simaccel.papers.maestro.commands.attribution import attribute, streaming
+from simaccel.papers.maestro.commands.disagreement import (
     DirectiveRuntime,
     Disagreement,
     RepeatedTransfer,
@@ -19,16 +20,15 @@ from simaccel.diagnosis.disagreement import (
     against_floor,
     against_prediction,
 )
-from simaccel.diagnosis.explanation import GroupExplanation, explain
-from simaccel.mapping.text import parse_text
-from simaccel.papers.maestro.dataflows.reading import parse_directives
-from simaccel.papers.maestro.dataflows.translating import directed_mapping
-from simaccel.report.explanation import (
+from simaccel.papers.maestro.commands.explanation import GroupExplanation, explain
+from simaccel.papers.maestro.commands.explanation_figures import draw_shares, shared_groups
+from simaccel.papers.maestro.commands.explanation_tables import (
     explanation_html,
     explanation_json,
     explanation_sections,
 )
-from simaccel.report.figures.analyses import draw_shares, shared_groups
+from simaccel.papers.maestro.dataflows.reading import parse_directives
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.report.figures.style import style
 from simaccel.report.tables import Column, tabulate
 from simaccel.study.experiment import ExperimentResult, result_json

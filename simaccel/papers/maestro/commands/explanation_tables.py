@@ -7,11 +7,16 @@ from fractions import Fraction
 from html import escape
 from typing import Any, Final
 
-from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement, RepeatedTransfer
-from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
-from simaccel.report.figures.analyses import draw_analyses, draw_shares, share_name, shared_groups
+from simaccel.papers.maestro.commands.disagreement import TOLERANCE, Disagreement, RepeatedTransfer
+from simaccel.papers.maestro.commands.explanation import ON_CHIP, GroupExplanation, Reuse
+from simaccel.papers.maestro.commands.explanation_figures import (
+    draw_analyses,
+    draw_shares,
+    share_name,
+    shared_groups,
+)
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, pick, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text

@@ -18,7 +18,6 @@ from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.diagnosis import disagreement
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -31,6 +30,7 @@ from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.maestro.analysis.runtime import operator_times
+from simaccel.papers.maestro.commands import disagreement
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.run.limits import computing_unit
 from simaccel.study.experiment import ExperimentResult

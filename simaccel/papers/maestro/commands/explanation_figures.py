@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from simaccel.diagnosis.disagreement import NECESSARY, AssumptionShare, Disagreement
-from simaccel.diagnosis.explanation import GroupExplanation
+from simaccel.papers.maestro.commands.disagreement import NECESSARY, AssumptionShare, Disagreement
+from simaccel.papers.maestro.commands.explanation import GroupExplanation
 from simaccel.report.figures.facets import draw_stacks
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
