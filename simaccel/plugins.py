@@ -35,6 +35,7 @@ GROUPS: Final = {
     "simaccel.workload_files": "reader of files",
     "simaccel.commands": "command",
     "simaccel.functions": "function",
+    "simaccel.axes": "axis of a design space of its own",
     "simaccel.dram_bounds": "bound of DRAM bytes",
 }
 """The groups of entry points, and what one of each is."""

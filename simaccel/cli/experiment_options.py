@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
+from simaccel.cli.choices import STATIONARITIES, STRATEGIES
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import WorkloadOptions
@@ -86,12 +86,9 @@ class ExperimentOptions:
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
-            NotDirectedError: dataflows of a description that no mapping expresses.
         """
         from simaccel.study.precision import compile_for, gather_placed
 
-        if self.is_directed():
-            return self._read_description()
         workload, accelerator, name = gather_placed(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
@@ -178,39 +175,13 @@ class ExperimentOptions:
 
     def searches(self) -> bool:
         """Return whether a mapspace is searched: if one is given, and on spatial arrays."""
-        if self.mapping is not None or self.is_directed():
+        if self.mapping is not None:
             return False
         if self.search.mapspace is not None:
             return True
         name = self.dataflow  # a plug-in's may take spatial arrays, too
         is_plugged = name is not None and name not in DATAFLOWS and name in dataflow_names()
         return self.is_spatial() and not is_plugged
-
-    def is_directed(self) -> bool:
-        """Return whether the dataflows of a MAESTRO description are used."""
-        return self.mapping is None and self.dataflow == DIRECTIVES
-
-    def _read_description(self) -> Inputs:
-        from simaccel.importers.workloads import is_described
-
-        if not is_described(self.workload.name):
-            allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
-            raise InputError([fault("--workload", self.workload.name, allowed)])
-        from simaccel.mapping.checks import require_mapping
-        from simaccel.papers.maestro.dataflows.reading import load_directives, require_pes
-        from simaccel.papers.maestro.dataflows.translating import directed_mapping
-        from simaccel.study.precision import gather_placed
-
-        workload, accelerator, directives = gather_placed(
-            self.workload.read,
-            self.accelerator,
-            lambda: load_directives(self.workload.name).select_layer(self.workload.layer),
-        )
-        array = accelerator.spatial
-        require_pes(directives, array.rows * array.cols)
-        mapping = directed_mapping(directives.layers, workload, accelerator)
-        require_mapping(workload, mapping, accelerator, self.workload.name)
-        return workload, accelerator, mapping
 
     def is_spatial(self) -> bool:
         """Return whether the accelerator has a spatial array; False if it can't be read."""

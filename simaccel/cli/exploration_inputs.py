@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.cli.choices import DIRECTIVES, STRATEGIES
+from simaccel.cli.choices import STRATEGIES
 from simaccel.cli.experiment_options import accelerator_paths, dataflow_names, read_accelerator
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault, take_fields
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
     from simaccel.study.figure_table import FigureLimit
-    from simaccel.study.points import WeightedWorkload
     from simaccel.study.space import DesignSpace, Settings
     from simaccel.workload import Workload
 
@@ -85,16 +84,16 @@ class WantedSpace:
         texts: Sequence[Any],
     ) -> DesignSpace:
         """Return the design space of what `read` returned."""
-        loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.cli.sweep import require_once
-        from simaccel.study.space import DesignSpace, require_described, require_sizes
+        from simaccel.study.points import WeightedWorkload
+        from simaccel.study.space import DesignSpace, require_sizes
 
+        loads = [WeightedWorkload(*text) for text in texts]
         options = {**vars(self.sizes), **vars(self.search), **self.counts}
         options |= {"dataflow": self.dataflow, "pipeline": self.pipeline}
         options |= {"pipeline_parallel": options.pop("stages")}
         gather(
             partial(require_sizes, "--axis", axes, loads),
-            partial(require_described, dataflows, loads),
             partial(require_once, "--axis", self.axes, options, self.overrides),
         )
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
@@ -121,7 +120,7 @@ class WantedSpace:
         dataflows: list[str] = []
         faults = []
         options = {
-            "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
+            "--dataflow": (self.dataflow, dataflow_names()),
             "--mapspace": (self.search.mapspace, STRATEGIES),
         }
         for option, (text, known) in options.items():
@@ -144,8 +143,8 @@ def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 
-def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
-    """Return the workload, weight and name of ``NAME [OPTION=VALUE ...]``.
+def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float]:
+    """Return the workload and weight of ``NAME [OPTION=VALUE ...]``.
 
     Raises:
         InputError: the text has another form, or an option or value is wrong.
@@ -166,15 +165,7 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
         many = isinstance(getattr(sizes, field, None), tuple)
         options[field] = (*options.get(field, ()), value) if many else value
     weight = _weight(options.pop("weight", "1"))
-    return replace(sizes, name=name, **options).read(), weight, name
-
-
-def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
-    """Return a workload with its weight and, if its file has it, the MAESTRO description."""
-    from simaccel.study.points import WeightedWorkload
-    from simaccel.study.space import description_of
-
-    return WeightedWorkload(workload, weight, description_of(name), name)
+    return replace(sizes, name=name, **options).read(), weight
 
 
 def _weight(text: str) -> float:

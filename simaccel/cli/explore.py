@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -191,11 +191,10 @@ def explore_command(
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it. With axes
     for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
-    from simaccel.papers.maestro.commands.designs import explore_directed, is_directed_space
     from simaccel.study.store import open_store, store_in
 
-    if is_directed_space(wanted.axes):
-        explore_directed(ctx, wanted, prices, outputs, as_json=as_json)
+    if explore_own := _own_space(wanted.axes):
+        explore_own(ctx, wanted, prices, outputs, as_json=as_json)
         return
     read, limits, kept, _ = gather(
         wanted.read, wanted.limits, partial(store_in, store), outputs.require
@@ -224,6 +223,19 @@ def explore_command(
         explored = explore(space.dimensions, designs, plan, team, store=kept, watch=bar.show)
     outputs.show(Exploration(space, explored, outputs.top), as_json=as_json)
     ctx.exit(exit_code_of(explored.rows))
+
+
+def _own_space(axes: Sequence[str]) -> Callable[..., None] | None:
+    """Return the plug-in's function that explores the space of one of these axes, if any."""
+    from simaccel.plugins import plugin
+    from simaccel.study.parameters import parameter_of
+
+    for name in (text.partition("=")[0].strip() for text in axes):
+        if parameter_of(name) is None and (found := plugin("simaccel.axes", name)):
+            with found.running("loading"):
+                explore_own: Callable[..., None] = found.load()
+                return explore_own
+    return None
 
 
 def show_cost(

@@ -92,11 +92,6 @@ def _is_plugged(ending: str) -> bool:
     return ending.isalpha() and ending in _READERS
 
 
-def is_described(name: str) -> bool:
-    """Return whether a file is a MAESTRO description, by its content or else by its ending."""
-    return kind_of_file(name) == "description"
-
-
 def _onnx(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.importers.onnx_files import load_onnx  # noqa: PLC0415 - onnx is optional, and slow
 

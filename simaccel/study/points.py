@@ -60,15 +60,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class WeightedWorkload:
-    """A workload and its weight in sums.
-
-    ``description``: the text of the MAESTRO description, ``source``, from which it was read.
-    """
+    """A workload and its weight in sums."""
 
     workload: Workload
     weight: float = 1.0
-    description: str = ""
-    source: str = ""
 
 
 def default_options() -> Options:

@@ -12,18 +12,13 @@ from typing import Any, Final
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import SimaccelError, WorkerDiedError
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
-from simaccel.papers.maestro.dataflows.reading import parse_directives
-from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.run.memories import MemoryOverflowError
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
 from simaccel.study.parallel import TaskWorkers, Watch, run_with
 from simaccel.study.pipeline import pipeline_row, run_pipeline
 from simaccel.study.points import LOST, Point, Record, StudyRow
-from simaccel.study.space import DIRECTIVES
 from simaccel.study.store import ResultStore, result_key
 
 _LOST: Final = {"problem": LOST, "lost": True}
@@ -35,14 +30,9 @@ _MANY_BLOCKS: Final = 50_000
 
 def key_of(point: Point) -> str:
     """Return the digest of everything that decides the result of a point of one workload."""
-    others = {"dataflow": str(point.dataflow), "description": _description(point)}
+    others = {"dataflow": str(point.dataflow), "description": point.workload.source[1]}
     others |= {"stages": str(point.stages), "micro_batches": str(point.micro_batches)}
     return result_key("run", point.accelerator, point.workload, point.options, **others)
-
-
-def _description(point: Point) -> str:
-    """Return the description that gives a point's dataflow; empty if a scheduler does."""
-    return point.loads[0].description if point.dataflow == DIRECTIVES else ""
 
 
 def row_of(point: Point, records: Sequence[Record]) -> StudyRow:
@@ -130,18 +120,6 @@ def make_record(
     return record_of(result) | ({"result": plain(result)} if whole else {})
 
 
-def _directed_mapping(point: Point) -> Mapping | None:
-    """Return the mapping of a description; None for runs with a scheduler."""
-    description = _description(point)
-    if not description:
-        return None
-    names = {one.name for one in point.workload.operators}
-    layers = [layer for layer in parse_directives(description).layers if layer.name in names]
-    mapping = directed_mapping(layers, point.workload, point.accelerator)
-    require_mapping(point.workload, mapping, point.accelerator, "description")
-    return mapping
-
-
 def _simulate_point(point: Point) -> Record:
     """Return a run as JSON has it, with what its choice gave up.
 
@@ -158,13 +136,12 @@ def _simulate_point(point: Point) -> Record:
 def _simulate_alone(point: Point) -> Record:
     if point.dataflow == DEPLOYED:  # an objective is that of the dataflows that search
         point = replace(point, options=replace(point.options, objective="cycles"))
-    dataflow = _directed_mapping(point) or point.dataflow
     if point.stages is not None:
-        return pipeline_row(run_pipeline(replace(point, dataflow=dataflow)))
+        return pipeline_row(run_pipeline(point))
     result = simulate(
         point.workload,
         point.accelerator,
-        dataflow,
+        point.dataflow,
         options=point.options,
         fast_forward=point.fast_forward,
     )

@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, gather, suggest
-from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.importers.workloads import is_described
 from simaccel.search.effort import require_energies
 from simaccel.study.documents import workload_document
 from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, default_options
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     from simaccel.schedulers import Options
 
 Draw = Literal["latin", "random"]
-DIRECTIVES: Final = "directives"
-"""Name of the dataflow that a MAESTRO description has for each of its layers."""
 DATAFLOW, MAPSPACE = "flat", "ruby-s"
 """Default schedulers: on a systolic array, and on a spatial one."""
 _KEPT = 4096
@@ -42,15 +37,6 @@ Made = TypeVar("Made")
 
 def _setting(axis: Axis, name: str, fields: Mapping[str, Value]) -> Setting:
     return Setting(axis, name, name, fields)
-
-
-def description_of(name: str) -> str:
-    """Return the text of a MAESTRO description; empty if the workload is of another kind.
-
-    Raises:
-        InputError: the file can't be read.
-    """
-    return read_text(Path(name), "workload") if is_described(name) else ""
 
 
 @dataclass(frozen=True)
@@ -307,23 +293,6 @@ def require_sizes(option: str, axes: Sequence[Settings], loads: Sequence[Weighte
                 faults.append(Fault("command line", option, axis[0].axis.name, allowed))
     if faults:
         raise InputError(faults)
-
-
-def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload]) -> None:
-    """Refuse the dataflow `directives` for workloads without a description.
-
-    Raises:
-        InputError: names each such workload, or what is wrong with its description.
-    """
-    if DIRECTIVES not in dataflows:
-        return
-    allowed = f"a MAESTRO description with the dataflow {DIRECTIVES}"
-    names = [load.workload.name for load in loads if not load.description]
-    if names:
-        raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
-    from simaccel.papers.maestro.dataflows.reading import parse_directives  # noqa: PLC0415 - a parser
-
-    gather(*(partial(parse_directives, load.description, load.source) for load in loads))
 
 
 DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")

@@ -21,13 +21,10 @@ from simaccel.study.parallel import most_workers, open_workers
 from simaccel.study.parameters import AxisReader, Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
 from simaccel.study.space import (
-    DIRECTIVES,
     DesignSpace,
     Draw,
     Settings,
-    description_of,
     draw,
-    require_described,
     require_sizes,
 )
 from simaccel.study.store import open_store, store_in
@@ -138,7 +135,6 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     space = DesignSpace(tuple(loaded), tuple(weighted), tuple(dimensions), names, options)
     space.require_energies(objective)
     require_sizes("--axis", space.axes, space.loads)
-    require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
     kept = store_in(store)
     open_store(kept, "simaccel.explore(...)", seed)
@@ -171,14 +167,13 @@ def _as_sources(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of an
 def _load(workload: WorkloadLike, weight: float) -> WeightedWorkload:
     if not 0 < weight < 10**12:
         raise InputError([Fault("explore", "weight", weight, "a number above 0 and below 10^12")])
-    text = description_of(str(workload)) if isinstance(workload, str | Path) else ""
-    return WeightedWorkload(as_workload(workload), weight, text, str(workload) if text else "")
+    return WeightedWorkload(as_workload(workload), weight)
 
 
 def _require_known(dataflows: Sequence[str], objective: str) -> None:
     faults = [] if objective in OBJECTIVES else [("objective", objective, [*OBJECTIVES])]
     for name in dataflows:
-        known = [*DATAFLOWS, *MAPSPACES, DIRECTIVES]
+        known = [*DATAFLOWS, *MAPSPACES]
         if name not in known:
             faults.append(("dataflow", name, known))
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)

@@ -35,7 +35,8 @@ class Workload:
     Operators in `once` run once, before or after all repetitions (embedding, logits); `operators`
     are of one repetition, in a topological order, the given one if possible. `parameters`: what
     `parse_workload` turns into the same workload; `account`: of an import; `split`: the cut over
-    chips for which a compiler made this form. Equality, hash and fingerprint ignore all three.
+    chips for which a compiler made this form; `source`: name and text of a file of which a dataflow
+    reads more than operators. Equality, hash and fingerprint ignore all four.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Workload:
     once: frozenset[str] = frozenset()
     account: FileAccount = field(default=FileAccount(), compare=False)
     split: str = field(default="", compare=False)
+    source: tuple[str, str] = field(default=("", ""), compare=False)
 
     def __post_init__(self) -> None:
         """Refuse operators and tensors that do not fit together; sort the operators."""
@@ -163,7 +165,8 @@ class Workload:
                 tensor = replace(tensor, kind="output")
             tensors[name] = tensor
         ordered = sorted(tensors, key=of_tensors.__getitem__)
-        return Workload(self.name, operators, {name: tensors[name] for name in ordered})
+        kept = {name: tensors[name] for name in ordered}
+        return Workload(self.name, operators, kept, source=self.source)
 
     @cached_property
     def _places(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
@@ -208,12 +211,13 @@ def canonical_text(workload: Workload, *, numbers: bool = True) -> str:
 
 
 def _name_faults(workload: Workload) -> list[Fault]:
-    ranks = {rank for operator in workload.operators for rank in operator.ranks}
     faults = [
         *title_faults(_FILE, workload.name),
         *name_faults(_FILE, "operators", (operator.name for operator in workload.operators)),
         *name_faults(_FILE, "tensors", workload.tensors),
-        *name_faults(_FILE, "ranks", sorted(ranks)),
+        *name_faults(
+            _FILE, "ranks", sorted({rank for op in workload.operators for rank in op.ranks})
+        ),
     ]
     faults += [] if workload.operators else [Fault(_FILE, "operators", (), "at least one operator")]
     counts = Counter(operator.name for operator in workload.operators)
@@ -253,8 +257,7 @@ def _shape_faults(workload: Workload) -> list[Fault]:
             if shape != known:
                 allowed = f"shape {known} of {operand.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
-    every = (operand for operator in workload.operators for _, operand in operands_of(operator))
-    if any(operand.start for operand in every):
+    if any(operand.start for op in workload.operators for _, operand in operands_of(op)):
         faults += _box_faults(workload, first) + _two_box_faults(workload)
     return faults
 
@@ -309,8 +312,7 @@ def _box_faults(workload: Workload, whole: Mapping[str, _Shape]) -> list[Fault]:
 
 
 def _overlap(one: Sequence[slice], two: Sequence[slice]) -> bool:
-    pairs = zip(one, two, strict=True)
-    return all(a.start < b.stop and b.start < a.stop for a, b in pairs)
+    return all(a.start < b.stop and b.start < a.stop for a, b in zip(one, two, strict=True))
 
 
 def _role_faults(workload: Workload) -> list[Fault]:
@@ -349,9 +351,7 @@ def _cycle_faults(workload: Workload) -> list[Fault]:
     writers = {operators[name].output.tensor: name for name in sorted(left, reverse=True)}
     path, name = [], min(left)
     while name not in path:
-        tensor = next(
-            operand.tensor for operand in operators[name].inputs if operand.tensor in writers
-        )
+        tensor = next(use.tensor for use in operators[name].inputs if use.tensor in writers)
         path += [name, tensor]
         name = writers[tensor]
     cycle = path[path.index(name) :][::-1]

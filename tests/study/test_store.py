@@ -19,7 +19,6 @@ from simaccel.search.effort import Effort
 from simaccel.study.figure_table import DRAM_FIGURES
 from simaccel.study.points import Point, base_point
 from simaccel.study.runs import key_of
-from simaccel.study.space import DIRECTIVES
 from simaccel.study.store import ResultStore, open_store, store_in
 from simaccel.workload import gemm
 from tests.study.damages import FILE_DAMAGES
@@ -57,9 +56,6 @@ def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
     assert store.get(key_of(replace(ASKED, dataflow="flex"))) is None
 
 
-DIRECTED = replace(ASKED, dataflow=DIRECTIVES)
-
-
 def _with_load(point: Point, **changed: Any) -> Point:  # noqa: ANN401 - fields of a load
     return replace(point, loads=(replace(point.loads[0], **changed),))
 
@@ -70,8 +66,8 @@ OTHERS = [
     replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
     replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
     replace(ASKED, dataflow="flex"),
-    DIRECTED,
-    _with_load(DIRECTED, description="another"),
+    replace(ASKED, dataflow="directives"),
+    _with_load(ASKED, workload=replace(ASKED.workload, source=("net.m", "another"))),
     replace(ASKED, stages=2),
     replace(ASKED, stages=2, micro_batches=3),
     replace(ASKED, options=Options(pipeline=True)),

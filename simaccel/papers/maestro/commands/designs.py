@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
-from simaccel.cli.exploration_inputs import WantedSpace, load_of, read_load
+from simaccel.cli.exploration_inputs import WantedSpace, read_load
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.settings import fault
 from simaccel.errors import InputError, gather, require_none, suggest
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.papers.maestro.analysis.design import Objective
     from simaccel.papers.maestro.commands.design_space import DirectedSpace
+    from simaccel.papers.maestro.dataflows.reading import DirectedLayer
     from simaccel.study.parameters import Parameter
-    from simaccel.study.points import WeightedWorkload
+    from simaccel.workload import Workload
 
 MOST_DESIGNS: Final = 10_000_000
 """Most designs of a space, whose figures are all in memory at once."""
@@ -32,11 +33,6 @@ _OBJECTIVES: Final[dict[str, Objective]] = {
     "energy": "energy",
     "edp": "edp",
 }
-
-
-def is_directed_space(axes: Sequence[str]) -> bool:
-    """Return whether an axis belongs to the design space of a MAESTRO description."""
-    return any(text.partition("=")[0].strip() in DESIGN_AXES for text in axes)
 
 
 def explore_directed(
@@ -81,26 +77,26 @@ _Sizes = dict[str, tuple[int, ...]]
 """Values by axis."""
 
 
-def _inputs(wanted: WantedSpace) -> tuple[Accelerator, WeightedWorkload, _Sizes]:
+def _inputs(wanted: WantedSpace) -> tuple[Accelerator, Workload, _Sizes]:
     if wanted.dataflow != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
         raise InputError([fault("--dataflow", wanted.dataflow or "nothing", allowed)])
-    loads = (lambda text=text: load_of(*read_load(text, wanted.sizes)) for text in wanted.workloads)
+    loads = (partial(read_load, text, wanted.sizes) for text in wanted.workloads)
     accelerators, axes, *read = gather(wanted.accelerators, partial(_axes, wanted.axes), *loads)
     (load,), (accelerator,) = _single_value("--workload", read), _single_value("--hw", accelerators)
-    return accelerator, load, axes
+    return accelerator, load[0], axes
 
 
-def _space(accelerator: Accelerator, load: WeightedWorkload, axes: _Sizes) -> DirectedSpace:
+def _space(accelerator: Accelerator, given: Workload, axes: _Sizes) -> DirectedSpace:
     from simaccel.hardware import SpatialArraySpec
     from simaccel.papers.maestro.commands.design_space import DirectedSpace
     from simaccel.study.precision import place_on
 
-    workload = place_on(load.workload, accelerator)
+    workload = place_on(given, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
-    directed = _load_directives_file(load)
+    directed = _only_layer(given)
     return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **axes)
 
 
@@ -110,18 +106,15 @@ def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
     return given
 
 
-def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
-    from simaccel.papers.maestro.dataflows.reading import parse_directives
-    from simaccel.study.space import require_described
+def _only_layer(workload: Workload) -> DirectedLayer:
+    from simaccel.papers.maestro.dataflows.translating import directives_for
 
-    require_described((DIRECTIVES,), (load,))
-    names = [operator.name for operator in load.workload.operators]
-    if len(names) > 1:
-        raise InputError([fault("--layer", f"{len(names)} layers", "one layer of the description")])
-    directed = parse_directives(load.description, load.source).select_layer(names[0]).layers[0]
-    if load.workload.operators[0].ranks != directed.layer.shape().ranks:
-        raise InputError([fault("--workload", load.source, "the layer as it is described")])
-    return directed
+    layers = directives_for(workload).layers
+    if len(layers) > 1:
+        raise InputError(
+            [fault("--layer", f"{len(layers)} layers", "one layer of the description")]
+        )
+    return layers[0]
 
 
 def _axes(texts: Sequence[str]) -> _Sizes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simaccel.cli.command import Command
@@ -21,9 +19,6 @@ from simaccel.cli.options import (
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
-
-if TYPE_CHECKING:
-    from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -62,17 +57,12 @@ def explain(
     from simaccel.papers.maestro.commands import explanation_tables as explanation
     from simaccel.papers.maestro.commands.attribution import MOST_RUNS, attribute
     from simaccel.papers.maestro.commands.explanation import explain as explained_of
-    from simaccel.papers.maestro.dataflows.reading import load_directives
+    from simaccel.papers.maestro.dataflows.translating import DIRECTIVES, directives_for
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_sections
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
     from simaccel.study.experiment import simulate
 
-    directed: tuple[DirectedLayer, ...] = ()
-    if experiment.is_directed():
-        directed = (
-            load_directives(experiment.workload.name).select_layer(experiment.workload.layer).layers
-        )
     with ProgressBar("simulating") as bar:
         result = simulate(
             *inputs,
@@ -80,7 +70,8 @@ def explain(
             progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
             fast_forward=fast_forward,
         )
-    explained = explained_of(result, directed)
+    is_directed = result.mapping.dataflow == DIRECTIVES and result.workload.source[1]
+    explained = explained_of(result, directives_for(result.workload).layers if is_directed else ())
     if measure:
         with ProgressBar("measuring") as bar:
             explained = attribute(

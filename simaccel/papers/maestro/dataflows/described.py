@@ -224,16 +224,21 @@ def load_described(
     Raises:
         InputError: all faults of its syntax and layers, each with line and column.
     """
-    from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.language.reading import (  # noqa: PLC0415 - a parser
+        description_text,
+        interpret,
+    )
 
-    description, layers = interpret_file(path, _sound_layers)
+    text = description_text(path)
+    description, layers = interpret(text, path, _sound_layers)
     shapes = one_layer({described.name: described.shape() for described in layers}, layer, path)
     name = next(
         (network.name.text for network in description.networks if network.name.text), "Network"
     )
-    return layers_workload(
+    workload = layers_workload(
         name, shapes, bytes_per_element=bytes_per_element, bytes_by_tensor=bytes_by_tensor
     )
+    return replace(workload, source=(path, text))
 
 
 def choices_of(node: syntax.Layer) -> tuple[str, ...]:

@@ -80,9 +80,9 @@ def load_directives(path: str) -> Directives:
     Raises:
         InputError: all faults of its syntax, layers and dataflows.
     """
-    from simaccel.papers.maestro.language.reading import interpret_file  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.language.reading import description_text  # noqa: PLC0415 - a parser
 
-    return interpret_file(path, directives_of)
+    return parse_directives(description_text(path), path)
 
 
 def parse_directives(text: str, source: str = "description") -> Directives:

@@ -10,9 +10,10 @@ level's, or all that such loops go through; in the buffer, a tensor has what is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
+from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.hardware.spatial import Fan
 from simaccel.mapping.tree import (
@@ -35,7 +36,12 @@ from simaccel.papers.maestro.dataflows.dataflow import (
     pes_of_cluster,
 )
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
-from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from simaccel.papers.maestro.dataflows.reading import (
+    DirectedLayer,
+    Directives,
+    parse_directives,
+    require_pes,
+)
 from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of
 
@@ -43,6 +49,37 @@ DIRECTIVES = "directives"
 """The name of the dataflow of mappings that are made here."""
 _RANKS = {"N": "n", "G": "g", "K": "m", "C": "c", "R": "r", "S": "s", "Y'": "p", "X'": "q"}
 _ROLES = ("input", "weight", "output")
+
+
+def directives_for(workload: Workload) -> Directives:
+    """Return the layers of a workload with the dataflows of its description.
+
+    Raises:
+        InputError: the workload is not from a description, or what is wrong with its dataflows.
+        NotDirectedError: an operator has other sizes than its layer.
+    """
+    file, text = workload.source
+    if not text:
+        allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
+        raise InputError([Fault("command line", "--workload", workload.name, allowed)])
+    every = parse_directives(text, file)
+    layers = tuple(layer for layer in every.layers if layer.name in workload.by_name)
+    for layer in layers:
+        if workload.operator(layer.name).ranks != layer.layer.shape().ranks:
+            raise NotDirectedError(f"layer {layer.name}: another size than in {file}")
+    return replace(every, layers=layers)
+
+
+def schedule(workload: Workload, accelerator: Accelerator, _options: object) -> Mapping:
+    """Return the mapping of the dataflow `directives`: that of a description for its layers.
+
+    Raises:
+        InputError: as of ``directives_for``, or a cluster has more PEs than the array.
+        NotDirectedError, NotSpatialError: as of ``directed_mapping``.
+    """
+    directives = directives_for(workload)
+    require_pes(directives, accelerator.spatial.rows * accelerator.spatial.cols)
+    return directed_mapping(directives.layers, workload, accelerator)
 
 
 def directed_mapping(

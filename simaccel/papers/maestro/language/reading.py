@@ -40,7 +40,7 @@ def load_description(path: str | Path) -> Description:
     Raises:
         InputError: it can't be read, or all faults of its syntax.
     """
-    return parse_description(_text(path), str(path))
+    return parse_description(description_text(path), str(path))
 
 
 def parse_description(text: str, source: str = "description") -> Description:
@@ -50,15 +50,6 @@ def parse_description(text: str, source: str = "description") -> Description:
         InputError: all faults of its syntax, each with line and column.
     """
     return interpret(text, source, lambda description, _: description)
-
-
-def interpret_file(path: str | Path, reader: Callable[[Description, str], _ResultT]) -> _ResultT:
-    """Return what ``reader`` makes of a file's syntax tree and name.
-
-    Raises:
-        InputError: it can't be read, or all its faults, as for ``interpret``.
-    """
-    return interpret(_text(path), str(path), reader)
 
 
 def interpret(text: str, source: str, reader: Callable[[Description, str], _ResultT]) -> _ResultT:
@@ -139,7 +130,8 @@ def _read(text: str, source: str) -> _Parsed:
     return _Parsed(description, tuple(recovery.faults), tuple(recovery.skipped))
 
 
-def _text(path: str | Path) -> str:
+def description_text(path: str | Path) -> str:
+    """Return the text of a description, without a byte-order mark."""
     return read_text(Path(path), "MAESTRO", "utf-8-sig")
 
 
