@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.explore import ExplorationObjective, explore
-from simaccel.study.parallel import TaskWorkers, open_workers, run_with
+from simaccel.study.parallel import TaskWorkers, open_workers
 from simaccel.study.parameters import read_axis
 from simaccel.study.points import WeightedWorkload
 from simaccel.study.space import DesignSpace
@@ -49,7 +49,7 @@ def work(point: Point) -> Row:
 
 
 def _tasks(team: TaskWorkers, point: Point) -> Row:
-    told = run_with(team, spin, [point["seconds"]] * point["count"], lambda _done, _note: None)
+    told = team.run(spin, [point["seconds"]] * point["count"])
     first, last = min(one[0] for one in told), max(one[1] for one in told)
     return {
         "work_cpu_seconds": sum(one[2] for one in told),

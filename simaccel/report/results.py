@@ -24,6 +24,7 @@ from simaccel.report.units import (
     error_text,
     figure_text,
     fine_share_text,
+    heading_text,
     seconds_text,
     share_text,
     short_names,
@@ -272,7 +273,7 @@ def engines_table(result: ExperimentResult) -> Table:
     totals: Counter[str] = Counter()
     for engine in engines.values():
         totals.update(engine.stalls)
-    causes = {cause: cause_text(cause).replace(" ", "\n") for cause, n in totals.most_common() if n}
+    causes = {cause: heading_text(cause_text(cause)) for cause, n in totals.most_common() if n}
     heads = {"busy": "busy", "idle": "idle", **causes}
 
     def share(row: dict[str, Any], name: str) -> str:

@@ -25,6 +25,7 @@ from simaccel.report.units import (
     bytes_text,
     count_text,
     cycles_text,
+    heading_text,
     share_text,
     short_names,
     short_share_text,
@@ -142,7 +143,7 @@ def _compute_share(part: OperatorDiagnosis, cause: str) -> str:
 
 
 def _headers(causes: Sequence[str]) -> dict[str, str]:
-    return {cause: cause_text(cause).replace(" ", "\n") for cause in causes}
+    return {cause: heading_text(cause_text(cause)) for cause in causes}
 
 
 def _causes(

@@ -223,6 +223,17 @@ def figure_text(value: float | None, unit: Unit) -> str:
     return _TEXTS[unit](value)
 
 
+def heading_text(text: str) -> str:
+    r"""Return a heading of several words in two lines, as narrow as they can be.
+
+    >>> heading_text("DRAM bandwidth"), heading_text("start of an operator"), heading_text("busy")
+    ('DRAM\nbandwidth', 'start of\nan operator', 'busy')
+    """
+    spaces = [at for at, letter in enumerate(text) if letter == " "]
+    middle = min(spaces, key=lambda at: max(at, len(text) - at - 1), default=len(text))
+    return "\n".join(filter(None, (text[:middle], text[middle + 1 :])))
+
+
 def terms_text(cycles: Mapping[str, int]) -> str:
     """Return cycles by term as a sum, the largest term first.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Items
 from typing import Any
 
 from simaccel.hardware import Accelerator
+from simaccel.numbers import plain
 from simaccel.workload import Workload
 from simaccel.workload.documents import einsums_document
 
@@ -25,7 +25,7 @@ def _write_unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any 
 
 def workload_document(workload: Workload) -> dict[str, Any]:
     """Return the document of a file that loads as the same workload."""
-    document: dict[str, Any] = _plain(workload.parameters)
+    document: dict[str, Any] = plain(workload.parameters)
     return document
 
 
@@ -40,9 +40,3 @@ def recorded_workload(workload: Workload) -> dict[str, Any]:
         "once": sorted(workload.once),
     }
     return {"parameters": workload_document(workload), "workload": whole}
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - plain data of any form
-    if isinstance(value, Items):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -28,6 +28,8 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Numbered = Generator[tuple[int, Result], None, None]
 """Results with the numbers of their tasks, in the order in which they arrive."""
+Watch = Callable[[float, str], None]
+"""Callback for progress: the completed share, from 0 to 1, and a note."""
 Outcome = tuple[BaseException | None, Any]
 """(error that a task raised or None, its result)."""
 DIED: Final = "a process of the search died; is there enough memory?"
@@ -53,11 +55,27 @@ class TaskWorkers(ABC):
     ) -> Numbered[Outcome]:
         """Yield outcomes of the tasks ``numbers``; `WorkerDiedError` if a process died."""
 
-    def run_numbered(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
-    ) -> Numbered[Result]:
-        """Run ``work`` on each task, the last first; ``lost`` gives the result if one died."""
-        yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
+    def run(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        watch: Watch = lambda _done, _note: None,
+        *,
+        lost: Callable[[Task], Result] = raise_died,
+        on_result: Callable[[int, Result], None] = lambda _number, _found: None,
+    ) -> list[Result]:
+        """Return the results of ``work`` on each task, in their order; the last task runs first.
+
+        ``lost`` gives the result of a task whose process died; ``on_result`` is called with each
+        result at once.
+        """
+        results: dict[int, Result] = {}
+        with closing(self._results(work, tasks, range(len(tasks))[::-1], lost)) as done:
+            for number, result in done:
+                results[number] = result
+                on_result(number, result)
+                watch(len(results) / len(tasks), f"{len(results)} of {len(tasks)} runs")
+        return [results[number] for number in range(len(tasks))]
 
     def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
         """Yield the results in the order of the tasks; tasks run only as far as results are read.
@@ -98,8 +116,6 @@ class TaskWorkers(ABC):
                 yield number, lost(tasks[number]) if error is not None else result
 
 
-Watch = Callable[[float, str], None]
-"""Callback for progress: the completed share, from 0 to 1, and a note."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -110,19 +126,17 @@ class _Processes(TaskWorkers):
         self.most = most
         self._started: dict[Connection, BaseProcess] = {}
 
-    def run_numbered(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
+    def _results(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        numbers: Sequence[int],
+        lost: Callable[[Task], Result],
     ) -> Numbered[Result]:
-        if self._needs_none(tasks):
-            return ((number, work(task)) for number, task in enumerate(tasks))
-        return super().run_numbered(work, tasks, lost)
-
-    def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
-        return map(work, tasks) if self._needs_none(tasks) else super().run_each(work, tasks)
-
-    def _needs_none(self, tasks: Sequence[object]) -> bool:
-        """Return whether the tasks run in this process."""
-        return min(len(tasks), self.most) <= 1 and not self._started
+        """Yield results; a single task, and all of a single process, run in this process."""
+        if min(len(tasks), self.most) <= 1 and not self._started:
+            return ((number, work(tasks[number])) for number in range(len(tasks)))
+        return super()._results(work, tasks, numbers, lost)
 
     def outcomes(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
@@ -238,40 +252,3 @@ def open_workers(jobs: int) -> Iterator[TaskWorkers]:
         yield processes
     finally:
         processes.end()
-
-
-def run_all(
-    work: Callable[[Task], Result],
-    tasks: Sequence[Task],
-    jobs: int,
-    watch: Watch,
-    *,
-    lost: Callable[[Task], Result] = raise_died,
-    on_result: Callable[[int, Result], None] = lambda _number, _found: None,
-) -> list[Result]:
-    """Return the results of ``work`` on each task, in their order; at most ``jobs`` run at a time.
-
-    ``lost`` gives the result of a task whose process died; ``on_result`` is called with each at
-    once.
-    """
-    with open_workers(min(jobs, len(tasks))) as team:
-        return run_with(team, work, tasks, watch, lost=lost, on_result=on_result)
-
-
-def run_with(
-    team: TaskWorkers,
-    work: Callable[[Task], Result],
-    tasks: Sequence[Task],
-    watch: Watch,
-    *,
-    lost: Callable[[Task], Result] = raise_died,
-    on_result: Callable[[int, Result], None] = lambda _number, _found: None,
-) -> list[Result]:
-    """Return the results of ``work`` on each task, in their order, run by the workers ``team``."""
-    results: dict[int, Result] = {}
-    with closing(team.run_numbered(work, tasks, lost)) as done:
-        for number, result in done:
-            results[number] = result
-            on_result(number, result)
-            watch(len(results) / len(tasks), f"{len(results)} of {len(tasks)} runs")
-    return [results[number] for number in range(len(tasks))]

@@ -35,12 +35,9 @@ from simaccel.study.points import Point
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelineStage:
-    """Equal stages of a pipeline, of which one was run: their number, and the layers of each."""
+class PipelineStage(PlannedStage):
+    """Equal stages of a pipeline, of which one was run."""
 
-    name: str
-    count: int
-    layers: int
     result: ExperimentResult
 
     @property
@@ -184,11 +181,10 @@ def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
             progress=tell,
             fast_forward=point.fast_forward,
         )
-        return PipelineStage(name=stage.name, count=stage.count, layers=stage.layers, result=result)
+        return PipelineStage(**vars(stage), result=result)
 
-    return PipelineRun(
-        plan=plan, stages=tuple(run(at, stage) for at, stage in enumerate(plan.stages))
-    )
+    stages = tuple(run(at, stage) for at, stage in enumerate(plan.stages))
+    return PipelineRun(plan=plan, stages=stages)
 
 
 _ADDED: Final = (

@@ -16,7 +16,7 @@ from simaccel.numbers import plain
 from simaccel.run.memories import MemoryOverflowError
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
-from simaccel.study.parallel import TaskWorkers, Watch, run_with
+from simaccel.study.parallel import TaskWorkers, Watch
 from simaccel.study.pipeline import pipeline_row, run_pipeline
 from simaccel.study.points import LOST, Point, Record, StudyRow
 from simaccel.study.store import ResultStore, result_key
@@ -90,7 +90,7 @@ def run_rows(
         tell(key)
     tasks = [runs[places[key][0]][1] for key in todo]
     work = partial(make_record, **how)
-    run_with(team, work, tasks, watch, lost=lambda _: _LOST, on_result=keep)
+    team.run(work, tasks, watch, lost=lambda _: _LOST, on_result=keep)
     each = (records[key] for key in keys)
     rows = [
         point.row if point.problem else row_of(point, [*islice(each, len(point.loads))])

@@ -85,13 +85,11 @@ def recall_or_search(
         accounts.append(account)
 
     plain = canonical_dataflow(dataflow, workload)
-    is_kept = _store_of(workload, plain, options) is not None
-    known = recall(workload, accelerator, plain, options) if is_kept else None
+    known = recall(workload, accelerator, plain, options)
     if known is None:
         mapping = search(replace(options, on_account=note, on_losses=losses.append))
         known = RememberedMapping(mapping, accounts, losses)
-        if is_kept:
-            remember(workload, accelerator, plain, options, known)
+        remember(workload, accelerator, plain, options, known)
     for account in known.accounts:
         record(account)
     for loss in known.losses:

@@ -1,6 +1,6 @@
 """Explorations: figures are those of single runs, and the store changes nothing of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import le
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from simaccel.analytic.prediction import predict
+from simaccel.errors import WorkerDiedError
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_json, rows
 from simaccel.report.tables import csv_text
@@ -17,7 +18,7 @@ from simaccel.schedulers import make_mapping
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
 from simaccel.study.figure_table import read_limit
-from simaccel.study.parallel import open_workers
+from simaccel.study.parallel import DIED, Numbered, Outcome, TaskWorkers, open_workers
 from simaccel.study.points import Axis, Setting, WeightedWorkload
 from simaccel.study.space import DesignSpace, Settings
 from simaccel.study.store import ResultStore, open_store, store_in
@@ -137,30 +138,27 @@ def _bytes(found: ExploredDesigns) -> str:
     return csv_text(rows(found)) + str(exploration_json(found))
 
 
-class _Stopping:
+class _Stopping(TaskWorkers):
     """A team that is interrupted after some results."""
 
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def run_numbered(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], _lost: object
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in reversed([*enumerate(tasks)]):
+    def outcomes(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
+    ) -> Numbered[Outcome]:
+        for number in numbers:
             if self.left == 0:
                 raise KeyboardInterrupt
             self.left -= 1
-            yield number, work(task)
-
-    def run_each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-        return map(work, tasks)
+            yield number, (None, work(tasks[number]))
 
 
 @pytest.mark.parametrize("after", some([5, 0, 1, 20, 23], 5))
 def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
     first = store_in(tmp_path / "s")
     open_store(first, "explore", 0)
-    team: Any = _Stopping(after)
+    team = _Stopping(after)
     designs = SPACE.designs(range(SPACE.size))
     with pytest.raises(KeyboardInterrupt):
         explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=first)
@@ -173,18 +171,16 @@ def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: 
 
 def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     class Losing(_Stopping):
-        def run_numbered(
-            self,
-            work: Callable[[Any], Any],
-            tasks: Sequence[Any],
-            _lost: Any,  # noqa: ANN401
-        ) -> Iterator[tuple[int, Any]]:
-            for number, task in enumerate(tasks):
-                yield number, _lost(task) if number == 1 else work(task)
+        def outcomes(
+            self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
+        ) -> Numbered[Outcome]:
+            for number in numbers:
+                died = WorkerDiedError(DIED) if number == 1 else None
+                yield number, (died, None if died else work(tasks[number]))
 
     store = store_in(tmp_path / "s")
     open_store(store, "explore", 0)
-    team: Any = Losing(0)
+    team = Losing(0)
     designs = SPACE.designs(range(SPACE.size))
     found = explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=store)
     lost = [one for one in found.rows if one.lost]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.context import SpawnProcess
@@ -22,16 +22,17 @@ from distributed import LocalCluster
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.study import cluster, parallel
 from simaccel.study.cluster import connect_cluster
-from simaccel.study.parallel import ClusterError, TaskWorkers, open_workers, run_all, run_with
+from simaccel.study.parallel import ClusterError, TaskWorkers, open_workers
 
 PARENT = """
 import os, sys, time
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 def work(path):
     open(path + str(os.getpid()), "x").close()
     time.sleep(60)
 if __name__ == "__main__":
-    run_all(work, [sys.argv[1]] * 2, 2, print, lost=str)
+    with open_workers(2) as team:
+        team.run(work, [sys.argv[1]] * 2, print, lost=str)
 """
 
 
@@ -49,8 +50,14 @@ def count() -> Callable[[], int]:
     return lambda: len({*multiprocessing.active_children()} - before)
 
 
-def _silent(_done: float, _note: str) -> None:
-    """Show no progress."""
+def _run(
+    work: Callable[[int], object],
+    tasks: Sequence[int],
+    watch: Callable[[float, str], None] = lambda _done, _note: None,
+) -> None:
+    """Run tasks in two processes of their own."""
+    with open_workers(2) as two:
+        two.run(work, tasks, watch)
 
 
 def _interrupt(_done: float, _note: str) -> None:
@@ -72,9 +79,10 @@ def _sleep(_: object) -> None:
 
 def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
     code = (
-        "import os, sys; from simaccel.study.parallel import run_all;"
-        "assert run_all(lambda _: os.getpid(), [1, 2], 1, lambda *_: None) == [os.getpid()] * 2;"
-        "assert run_all(abs, [-1], 2, lambda *_: None) == [1];"
+        "import os, sys; from simaccel.study.parallel import open_workers;"
+        "one = open_workers(1).__enter__();"
+        "assert one.run(lambda _: os.getpid(), [1, 2]) == [os.getpid()] * 2;"
+        "assert open_workers(2).__enter__().run(abs, [-1]) == [1];"
         "assert not {'dask', 'distributed', 'multiprocessing'} & {*sys.modules}"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -84,7 +92,7 @@ def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
 @pytest.mark.parametrize("count", [1, 3, 200])
 def test_results_come_in_the_order_of_the_tasks(team: TaskWorkers, count: int) -> None:
     told: list[float] = []
-    found = run_with(team, abs, range(-count, 0), lambda done, _: told.append(done))
+    found = team.run(abs, range(-count, 0), lambda done, _: told.append(done))
     assert found == [*range(count, 0, -1)]
     assert told == [(at + 1) / count for at in range(count)]
     assert list(team.run_each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
@@ -99,7 +107,7 @@ def test_results_that_nobody_asks_for_are_cancelled(team: TaskWorkers) -> None:
 
 def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        run_with(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
+        team.run(os.listdir, ["/nowhere", "/nowhere/else"], lost=list)
     with pytest.raises(OSError, match="nowhere"):
         list(team.run_each(os.listdir, ["/nowhere"]))
 
@@ -107,7 +115,7 @@ def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
 def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: TaskWorkers) -> None:
     """All of them are over at once, so that they travel together soon."""
     tasks = [2] * 60 + [3] + [2] * 60
-    assert run_with(team, _halved, tasks, _silent, lost=_minus) == [1] * 60 + [-3] + [1] * 60
+    assert team.run(_halved, tasks, lost=_minus) == [1] * 60 + [-3] + [1] * 60
 
 
 def test_a_process_of_a_search_that_dies_is_said(team: TaskWorkers) -> None:
@@ -129,10 +137,10 @@ def scheduler() -> Iterator[LocalCluster]:
 def test_a_cluster_that_exists_is_used(scheduler: LocalCluster) -> None:
     address = scheduler.scheduler_address
     with connect_cluster(address) as other:
-        found = run_with(other, _pid, range(20), _silent)
+        found = other.run(_pid, range(20))
         assert os.getpid() not in found
         assert len({*found}) == 1
-        assert run_with(other, _halved, [6, 3, 4], _silent, lost=_minus) == [3, -3, 2]
+        assert other.run(_halved, [6, 3, 4], lost=_minus) == [3, -3, 2]
         assert list(other.run_each(abs, [-1, -2])) == [1, 2]
         other.digest = "of another simaccel"
         with pytest.raises(
@@ -216,7 +224,7 @@ def test_a_signal_ends_processes_that_still_start(
     monkeypatch.setattr(parallel, "_work", _sleep)
     threading.Timer(1.0, signal.pthread_kill, (main, number)).start()
     with pytest.raises(KeyboardInterrupt):
-        run_all(abs, range(2), 2, _silent)
+        _run(abs, range(2))
     signal.signal(number, handler)
     assert time.monotonic() - began < 30
     assert count() == 0
@@ -226,7 +234,7 @@ def test_ctrl_c_ends_the_processes() -> None:
     """Not even one that sleeps for ever is waited for."""
     before = multiprocessing.active_children()
     with pytest.raises(KeyboardInterrupt):
-        run_all(time.sleep, [10**6, 0], 2, _interrupt)
+        _run(time.sleep, [10**6, 0], _interrupt)
     assert {*multiprocessing.active_children()} <= {*before}
 
 
@@ -270,7 +278,7 @@ def test_a_process_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(SpawnProcess, "start", refuse)
     said = "no process of --jobs starts: Too many open files; --jobs 1 needs none"
     with pytest.raises(ClusterError, match=said):
-        run_all(abs, [1, 2], 2, _silent)
+        _run(abs, [1, 2])
 
 
 def _until(condition: Callable[[], bool]) -> None:

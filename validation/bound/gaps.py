@@ -18,7 +18,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from simaccel.workload import Workload
 
 CAUSES: Final = {
@@ -140,12 +140,11 @@ def measure_all(
             part.write_bytes(pickle.dumps(result))
             part.rename(part.with_suffix(".pkl"))
 
-    with ProgressBar(what) as bar:
+    with ProgressBar(what) as bar, open_workers(processes or os.cpu_count() or 1) as team:
         remaining = [points[number] for number in left]
-        jobs = processes or os.cpu_count() or 1
         results |= zip(
             left,
-            run_all(work, remaining, jobs, bar.show, on_result=keep_result) if remaining else (),
+            team.run(work, remaining, bar.show, on_result=keep_result),
             strict=True,
         )
     return [results[number] for number in range(len(points))]

@@ -21,7 +21,7 @@ import numpy as np
 from simaccel.cli.progress import ProgressBar
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer, tile_clocks
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from validation.bound.readme import write_figures
 from validation.dram.measure import Measurement, idle_latencies, measure
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs
@@ -54,8 +54,8 @@ def measured(
     how: Callable[[Point], Measurement] = run,
 ) -> list[Measurement]:
     """Measure in parallel, in order."""
-    with ProgressBar(what) as bar:
-        return run_all(how, points, processes, bar.show)
+    with ProgressBar(what) as bar, open_workers(processes) as team:
+        return team.run(how, points, bar.show)
 
 
 def summary(errors: Iterable[tuple[str, float]], order: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from simaccel.cli.progress import ProgressBar
 from simaccel.files.catalogue import FOLDER
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from validation.dram.measure import idle_latencies, measure
 from validation.dram.patterns import Pattern
 
@@ -74,8 +74,8 @@ def idle_rows(name: str) -> list[Row]:
 def main(path: Path = TABLE) -> None:
     """Measure all patterns on all parts, and write the table."""
     asked = [(name, pattern) for name in PARTS for pattern in PATTERNS]
-    with ProgressBar("measuring") as bar:
-        rows = run_all(measure_row, asked, os.cpu_count() or 1, bar.show)
+    with ProgressBar("measuring") as bar, open_workers(os.cpu_count() or 1) as team:
+        rows = team.run(measure_row, asked, bar.show)
     idle = [row for name in PARTS for row in idle_rows(name)]
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, tuple(rows[0]), restval="", lineterminator="\n")

@@ -24,7 +24,7 @@ from simaccel.hardware import Accelerator
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from simaccel.study.documents import accelerator_document
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from validation.fast_forward.check import Outcome, draw, fails, measure
 from validation.fast_forward.shrink import smallest
 
@@ -38,8 +38,8 @@ Line = tuple[str, str, int, int, int, int, int, str, int]
 
 def measure_all(seed: int, count: int, processes: int) -> list[Outcome]:
     """Measure in parallel, in the order of the cases, with progress."""
-    with ProgressBar("cases") as bar:
-        return run_all(partial(measure, seed), range(count), processes, bar.show)
+    with ProgressBar("cases") as bar, open_workers(processes) as team:
+        return team.run(partial(measure, seed), range(count), bar.show)
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[Line]:

@@ -12,7 +12,7 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.search.judge import mapping_of
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload
 
@@ -52,8 +52,8 @@ def confirm_all(
     """Run all winners; a row for each figure, and what is wrong."""
     points = {name: _points(many) for name, many in figures.items()}
     every = list(dict.fromkeys(point for many in points.values() for point in many))
-    with ProgressBar("on the machine") as bar:
-        runs = run_all(partial(_confirm, folder), every, jobs, bar.show)
+    with ProgressBar("on the machine") as bar, open_workers(jobs) as team:
+        runs = team.run(partial(_confirm, folder), every, bar.show)
     by_point = dict(zip(every, runs, strict=True))
     rows: list[Row] = []
     for name, many in points.items():

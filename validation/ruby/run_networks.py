@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.study.parallel import run_all
+from simaccel.study.parallel import open_workers
 from validation.ruby.machine import confirm_all
 from validation.ruby.network_pictures import draw_fig_11, draw_fig_13, draw_fig_14, draw_layers
 from validation.ruby.network_tables import text
@@ -42,8 +42,8 @@ RATIOS = ("edp", "cycles", "energy")
 def search_all(comparisons: Iterable[Comparison], jobs: int, folder: Path = FOLDER) -> int:
     """Search all that isn't there yet; give the number of groups of points."""
     groups = list(dict.fromkeys(group for one in comparisons for group in one.groups()))
-    with ProgressBar("figures 10 to 14") as bar:
-        run_all(partial(_solve, folder), groups, jobs, bar.show)
+    with ProgressBar("figures 10 to 14") as bar, open_workers(jobs) as team:
+        team.run(partial(_solve, folder), groups, bar.show)
     return len(groups)
 
 
