@@ -289,10 +289,8 @@ def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
     yield whole if leads else lead
     yield from _bound_together(diagnosis)
     for first, *others in alike[:_MOST_VERDICTS]:
-        if (
-            first is not diagnosis.costliest
-            and first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
-        ):
+        is_long = first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
+        if is_long and first is not diagnosis.costliest:
             yield " ".join([*sentences(analysis.scene(first)), *_names_text(others)])
 
 
