@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -17,10 +18,14 @@ Shape = tuple[Ints, Ints, Ints, Ints]
 """Sizes (g, m, k, n) of blocks; arrays that broadcast against each other."""
 Bits = tuple[int, int, int, int]
 """The most bits of each of these sizes."""
+Numbered = tuple[Ints, Ints]
+"""The distinct sizes, packed and ascending; for each block the number of its own."""
 _MOST_BITS: Final = 62
 """The most bits of all four sizes that are packed into one number."""
 _MOST_BLOCKS: Final = 2**14
 """The most blocks of a kind; with more the cache is emptied."""
+_FEW: Final = 4
+"""With more blocks for each size that is given, all combinations are made, not sorted."""
 _KINDS: Final = 48
 """Kinds that are kept; those of four layers."""
 _RECENT: Final = 6
@@ -40,23 +45,18 @@ class KnownBlocks:
     codes: Ints = field(default_factory=lambda: ints([2**63 - 1]))
     figures: Ints = field(default_factory=lambda: ints([[0]]))
 
-    def find(self, shape: Shape, price: Callable[[Shape], Ints]) -> Ints:
+    def find(self, blocks: Numbered, price: Callable[[Shape], Ints]) -> Ints:
         """Return the figures of blocks; ``price`` computes those of new sizes, each once."""
-        codes, *others = shape
-        for size, bits in zip(others, self.bits[1:], strict=True):
-            codes = (codes << bits) | size
-        codes = np.asarray(codes)
-        flat = codes.ravel()
-        at = np.searchsorted(self.codes, flat)
-        is_new = self.codes[at] != flat
+        codes, number = blocks
+        at = np.searchsorted(self.codes, codes)
+        is_new = self.codes[at] != codes
         if np.count_nonzero(is_new):
-            new = np.unique(flat[is_new])
+            new = codes[is_new]
             if new.size + self.codes.size > _MOST_BLOCKS:
-                new, self.codes, self.figures = np.unique(flat), self.codes[-1:], ints([[0]])
+                new, self.codes, self.figures = codes, self.codes[-1:], ints([[0]])
             self._add(new, price(self._unpack(new)))
-            at = np.searchsorted(self.codes, flat)
-        figures: Ints = self.figures.take(at, axis=1).reshape(-1, *codes.shape)
-        return figures
+            at = np.searchsorted(self.codes, codes)
+        return self.figures.take(at, axis=1).take(number, axis=1)
 
     def _add(self, codes: Ints, figures: Ints) -> None:
         known = np.broadcast_to(self.figures, (len(figures), self.codes.size))
@@ -71,6 +71,26 @@ class KnownBlocks:
             codes = codes >> bits
         n, k, m, g = sizes
         return g, m, k, n
+
+
+def number_blocks(shape: Shape, bits: Bits) -> Numbered:
+    """Return the packed distinct sizes of blocks, and of each block their number."""
+    sizes = [np.asarray(size) for size in shape]
+    every = np.broadcast_shapes(*(size.shape for size in sizes))
+    codes, number, packed = ints([0]), ints(0), ints(0)
+    if sum(size.size for size in sizes) * _FEW < math.prod(every):
+        for size, width in zip(sizes, bits, strict=True):
+            values = ints(sorted(set(size.ravel().tolist())))
+            codes = ((codes << width)[:, None] | values).ravel()
+            number = number * values.size + np.searchsorted(values, size)
+        if codes.size <= number.size:
+            occurs = np.zeros(codes.size, dtype=np.bool_)
+            occurs[number] = True
+            return codes[occurs], (np.cumsum(occurs) - 1)[number]
+    for size, width in zip(sizes, bits, strict=True):
+        packed = (packed << width) | size
+    codes, number = np.unique(packed, return_inverse=True)
+    return codes, number.reshape(every)
 
 
 @lru_cache(_KINDS)
@@ -133,12 +153,13 @@ def _find_figures(
     kind: tuple[tuple[str, object], ...],
 ) -> list[Ints]:
     """Return figures of blocks; the last results are cached, as similar families repeat them."""
+    numbered = number_blocks(blocks.shape, bits) if sum(bits) <= _MOST_BITS else None
 
     def find(stationarity: Stationarity) -> Ints:
         price = partial(of, accelerator, stationarity=stationarity, **dict(kind))
-        if sum(bits) > _MOST_BITS:
+        if numbered is None:
             return price(blocks.shape).figures
         known = _known_blocks(bits, accelerator.timed, of, stationarity, kind)
-        return known.find(blocks.shape, lambda shape: price(shape).figures)
+        return known.find(numbered, lambda shape: price(shape).figures)
 
     return by_stationarity(blocks.which, find)

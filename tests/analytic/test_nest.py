@@ -12,7 +12,14 @@ from simaccel.analytic import known_blocks
 from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, edges, select_figures
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.known_blocks import Bits, KnownBlocks, ManyBlocks, Shape, find_known
+from simaccel.analytic.known_blocks import (
+    Bits,
+    KnownBlocks,
+    ManyBlocks,
+    Shape,
+    find_known,
+    number_blocks,
+)
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
@@ -172,15 +179,18 @@ def test_a_size_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.stack([new[0] * 1000 + new[1], new[2] * 1000 + new[3]])
 
     known, shape = KnownBlocks(BITS), _shape(2)
-    first = known.find(shape, price)
+    blocks = number_blocks(shape, BITS)
+    first = known.find(blocks, price)
     assert first.shape == (2, 5, 7, 6)
     assert np.array_equal(first[0], np.broadcast_to(shape[0] * 1000 + shape[1], (5, 7, 6)))
-    assert np.array_equal(known.find(shape, price), first)
+    assert np.array_equal(known.find(blocks, price), first)
     assert asked == [5 * 7 * 6]
-    assert known.find((*shape[:2], shape[2][:1], shape[3][:1]), price).shape == (2, 5, 1, 1)
+    few = number_blocks((*shape[:2], shape[2][:1], shape[3][:1]), BITS)
+    assert known.find(few, price).shape == (2, 5, 1, 1)
     assert asked == [5 * 7 * 6]
     monkeypatch.setattr(known_blocks, "_MOST_BLOCKS", 5 * 7 * 6 + 1)
-    assert np.array_equal(known.find(_shape(3), price), KnownBlocks(BITS).find(_shape(3), price))
+    others = number_blocks(_shape(3), BITS)
+    assert np.array_equal(known.find(others, price), KnownBlocks(BITS).find(others, price))
     assert known.codes.size == 5 * 7 * 6 + 1
 
 
