@@ -11,9 +11,10 @@ from typing import TypeGuard
 from simaccel.analytic.array import select_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import ONE, ZERO, FamilyLoops, Ints, TreePath, ints, maximum, minimum
-from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
+from simaccel.analytic.pieces import PathCuts, extent, piece_count
 from simaccel.analytic.units import UnitCosts
 from simaccel.mapping.tree import BUFFER, Keep
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector
@@ -61,22 +62,25 @@ class BlockFills:
             if use in self.units.family.space.made or not is_late:
                 continue
             for at, entry in path.kept.get(use, [])[:1]:
-                sides = (
-                    extent(dim, cuts.full[at]) for dim in expand_view(self.units.family.space, view)
-                )
-                n_bytes = in_bytes(math.prod(sides, start=ONE), view.bits)
-                backing = self.units.accelerator.backing(view.kind)
-                spec = backing.dram
-                service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-                name, served = self.units.accelerator.memory(view.kind), service * (entry.slots > 0)
+                accelerator = self.units.accelerator
+                served = self._tile_cycles(view, cuts.full[at]) * (entry.slots > 0)
+                name, spec = accelerator.memory(view.kind), accelerator.backing(view.kind).dram
                 once = use not in dict(inputs[:position])  # X + X needs one tile
-                latency = spec.latency_cycles + self.units.accelerator.cores.latency_cycles(0)
+                latency = spec.latency_cycles + accelerator.cores.latency_cycles(0)
                 known[name] = known.get(name, ints(latency)) + served * once
                 cycles = maximum(cycles, latency + served + lead + (held == position) * more)
         for arrival in known.values():
             cycles = maximum(cycles, arrival + lead)
         self.known_fills[loaded] = ints(cycles)
         return self.known_fills[loaded]
+
+    def _tile_cycles(self, view: TensorView, sizes: Sizes, *, write: bool = False) -> Ints:
+        """Return the cycles of a memory's first channel for a tile."""
+        sides = (extent(dim, sizes) for dim in self.units.family.space.dims(view))
+        backing = self.units.accelerator.backing(view.kind)
+        rate = backing.channel_rate if write else backing.channel_read_rate
+        n_bytes = in_bytes(math.prod(sides, start=ONE), view.bits)
+        return ints(rate.cycles(backing.dram.channel_bytes(n_bytes, 0)))
 
     @cached_property
     def _sizes(self) -> Sizes:
@@ -114,12 +118,8 @@ class BlockFills:
         for at, entry in path.kept.get(tile, ()):
             if at < whole and is_kept(entry):
                 sizes = _last_sizes(every, path, upto=at)
-                sides = (extent(dim, sizes) for dim in expand_view(self.units.family.space, output))
-                n_bytes = in_bytes(math.prod(sides, start=ONE), output.bits)
-                backing = self.units.accelerator.backing(output.kind)
-                share = backing.dram.channel_bytes(n_bytes, 0)
-                service = backing.channel_rate.cycles(share)
-                return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
+                service = self._tile_cycles(output, sizes, write=True) * (entry.slots > 0)
+                return ints(service + self._leaving(path, cuts, every))
         return ZERO
 
     def leaving_cycles(self, path: TreePath) -> Ints:

@@ -187,14 +187,11 @@ def _node(node: Spread | Keep | Fork | Part | Do, sizes: dict[str, int]) -> Bran
 
 def _make_part(node: Part, sizes: dict[str, int]) -> Part[Branch]:
     """Return a part without the branches that get nothing."""
-    start, branches, cuts = 0, [], []
-    rest = sizes[node.rank] - sum(node.sizes)
-    for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
-        if size:
-            inside = _branch(branch, {**sizes, node.rank: size})
-            branches.append((FamilyCut(node.rank, start, size), *inside))
-            cuts.append(size)
-        start += size
+    branches, cuts = [], []
+    for _, start, size, branch in node.shares(sizes[node.rank]):
+        inside = _branch(branch, {**sizes, node.rank: size})
+        branches.append((FamilyCut(node.rank, start, size), *inside))
+        cuts.append(size)
     return Part(node.rank, tuple(cuts[:-1]), tuple(branches))
 
 

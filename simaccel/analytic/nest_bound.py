@@ -14,7 +14,7 @@ from functools import cached_property
 from simaccel.analytic.array import select_figures
 from simaccel.analytic.block_fills import BlockFills, Sizes
 from simaccel.analytic.family import Ints, TreePath, ints, maximum, minimum
-from simaccel.analytic.pieces import PathCuts, expand_view, extent
+from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.hardware import STATIONARITIES
 from simaccel.workload.einsum import Terms
 
@@ -125,13 +125,13 @@ class NestBound:
     def _operands(self) -> list[_NestTile]:
         space = self.fills.units.family.space
         views = [view for _, view in space.bound_operator(self._path.leaf.operator).uses[:-1]]
-        return [_NestTile(expand_view(space, view), space.moves(view), view.bits) for view in views]
+        return [_NestTile(space.dims(view), space.moves(view), view.bits) for view in views]
 
     @cached_property
     def _sums(self) -> _NestTile:
         space = self.fills.units.family.space
         view = space.bound_operator(self._path.leaf.operator).output
-        return _NestTile(expand_view(space, view), space.moves(view), view.bits)
+        return _NestTile(space.dims(view), space.moves(view), view.bits)
 
     def _depth(self, tile: _NestTile) -> int:
         """Return the number of loops around the load or store of a tile."""

@@ -32,7 +32,6 @@ from simaccel.analytic.family import (
 )
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Spread
-from simaccel.mapping.view import TensorView
 from simaccel.workload.einsum import Terms
 
 Box = tuple[Ints, Ints]
@@ -287,24 +286,6 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
         yield entry.rank, entry.tile
     elif isinstance(entry, FamilyCut):
         yield entry.rank, ints(entry.size)
-
-
-def expand_view(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
-    """Return the dimensions of a view as sums of ranks that loops cut, without derived ones."""
-    if not space.derived:
-        return view.terms
-    return tuple(_expand(space, dim) for dim in view.terms)
-
-
-def _expand(space: IterationSpace, dim: Terms) -> Terms:
-    terms: list[tuple[str, int]] = []
-    for rank, factor in dim:
-        inner = space.derived.get(rank)
-        if inner is None:
-            terms.append((rank, factor))
-        else:
-            terms += [(term, factor * inner_factor) for term, inner_factor in _expand(space, inner)]
-    return tuple(terms)
 
 
 def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:

@@ -186,8 +186,7 @@ def spread_faults(
 def piece_faults(rank: str, space: IterationSpace) -> Iterator[str]:
     """Yield why a rank can't be divided over cores: an operator needs it whole, or sums over it."""
     for op in space.operators:
-        ranks = {r for own in op.ranks for r, _ in space.derived.get(own, ((own, 1),))}
-        if rank not in ranks:
+        if rank not in space.plain_ranks(op.ranks):
             continue
         if rank in space.axis_ranks(op.name):
             yield f"another rank: {op.name} needs {rank} whole"

@@ -9,7 +9,7 @@ rank has its first operator's name of it, with a number after it if another rank
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.mapping.classes import RankClasses, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
-from simaccel.mapping.view import TensorView, transposed_ranks
+from simaccel.mapping.view import TensorView, sum_text, transposed_ranks
 from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Terms
@@ -109,8 +109,17 @@ class IterationSpace:
 
     def axis_ranks(self, name: str) -> tuple[str, ...]:
         """Return the ranks that cut a vector operator's axis: the axis, or its terms if derived."""
-        axis = self.axes.get(name)
-        return tuple(term for term, _ in self.derived.get(axis, ((axis, 1),))) if axis else ()
+        return self.plain_ranks([axis]) if (axis := self.axes.get(name)) else ()
+
+    def terms(self, rank: str) -> Terms:
+        """Return the (rank, coefficient) terms of a derived rank; any other rank as its own."""
+        return self.derived.get(rank, ((rank, 1),))
+
+    def plain_ranks(self, ranks: Iterable[str]) -> tuple[str, ...]:
+        """Return ranks with the terms of derived ones in their place, each once."""
+        if not self.derived:
+            return tuple(ranks)
+        return tuple(dict.fromkeys(term for rank in ranks for term, _ in self.terms(rank)))
 
     def bound_operator(self, name: str) -> BoundOperator:
         """Return an operator by its name; KeyError if the group lacks it."""
@@ -157,31 +166,28 @@ class IterationSpace:
 
     def moves(self, view: TensorView) -> frozenset[str]:
         """Return the ranks whose loops move a tile of a view; of a derived one its terms."""
-        if not self.derived:
-            return view.names
-        terms = (self.derived.get(rank, ((rank, 1),)) for rank in view.names)
-        return frozenset(one for dim in terms for one, _ in dim)
+        return frozenset(self.plain_ranks(view.names)) if self.derived else view.names
+
+    def dims(self, view: TensorView) -> tuple[Terms, ...]:
+        """Return the dimensions of a view as sums of ranks, without derived ones."""
+        if not self.derived or view.names.isdisjoint(self.derived):
+            return view.terms
+        return tuple(
+            tuple((term, factor * c) for rank, factor in dim for term, c in self.terms(rank))
+            for dim in view.terms
+        )
 
     def plain(self, view: TensorView) -> TensorView:
         """Return a view with the terms of derived ranks in their place."""
         if view.names.isdisjoint(self.derived):
             return view
-        dims = []
-        for dim in view.terms:
-            terms = [
-                (term, factor * c)
-                for rank, factor in dim
-                for term, c in self.derived.get(rank, ((rank, 1),))
-            ]
-            dims.append("+".join(term if c == 1 else f"{c}*{term}" for term, c in terms))
-        return replace(view, ranks=tuple(dims))
+        return replace(view, ranks=tuple(map(sum_text, self.dims(view))))
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes with those of derived ranks, halo included, computed from the others."""
-        found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
-        for rank, terms in self.derived.items():
-            found[rank] = 1 + sum(c * (found[one] - 1) for one, c in terms)
-        return found
+        sums = self.derived.items()
+        wide = {rank: 1 + sum(c * (sizes[one] - 1) for one, c in terms) for rank, terms in sums}
+        return {**sizes, **wide}
 
 
 _MOST_SPACES: Final = 2048
@@ -254,9 +260,7 @@ def _merge(
     cycles = {rank for rank in derived if rank in reach[rank]}
     circular = frozenset(rank for rank in derived if cycles & {rank, *reach[rank]})
     derived = {rank: _plain(rank, derived) for rank in derived if rank not in circular}
-    for rank, size in group.padded.items():
-        if rank in plain:
-            plain[rank] = size
+    plain |= {rank: size for rank, size in group.padded.items() if rank in plain}
     inside = {part: name for name, ranks in group.merged.items() for part in ranks}
     sizes: dict[str, int] = {}
     for rank, size in plain.items():
@@ -322,8 +326,7 @@ def _bind_operator(
                 name = inside[alone]
                 texts[name] = math.prod(plain[part] for part in merged[name])
             else:
-                text = "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
-                texts[text] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
+                texts[sum_text(terms)] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
         tensor = workload.tensors[operand.tensor]
         return TensorView(
             name=operand.tensor,
@@ -343,9 +346,8 @@ def _bind_operator(
             known.append(input_view)
         number = known.index(input_view)
         names.append(use_name(input_view.name, number))
-    ranks = dict.fromkeys(
-        inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
-    )
+    own = (classes.name((at, rank)) for rank in operator.ranks)
+    ranks = dict.fromkeys(inside.get(name, name) for name in own)
     return BoundOperator(
         operator=operator,
         ranks=tuple(ranks),

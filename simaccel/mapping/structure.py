@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from simaccel.errors import suggest
 from simaccel.mapping.node_text import Finding, node_text
-from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import (
     BUFFER,
     DRAM,
@@ -210,24 +210,16 @@ class _Checker:
             yield where, text, f"a rank of an operator below: {known}"
 
     def _ranks(self, below: Tree) -> list[str]:
+        ranks = (rank for op in self._operators(below) for rank in op.ranks)
+        return list(dict.fromkeys(self.space.plain_ranks(ranks)))
+
+    def _operators(self, below: Tree) -> list[BoundOperator]:
         done = {node.operator for node in nodes(below) if isinstance(node, Do)}
-        found: dict[str, None] = {}
-        for op in self.space.operators:
-            for rank in op.ranks if op.name in done else ():
-                found |= dict.fromkeys(
-                    term for term, _ in self.space.derived.get(rank, ((rank, 1),))
-                )
-        return list(found)
+        return [op for op in self.space.operators if op.name in done]
 
     def _keep(self, node: Keep, where: str, below: Tree) -> Iterator[Finding]:
         text = node_text(node)
-        done = {leaf.operator for leaf in nodes(below) if isinstance(leaf, Do)}
-        used = {
-            use
-            for operator in self.space.operators
-            if operator.name in done
-            for use, _ in operator.uses
-        }
+        used = {use for op in self._operators(below) for use, _ in op.uses}
         if node.tensor not in self.tensors:
             yield (
                 where,
@@ -288,9 +280,6 @@ class _Checker:
             return
         if node.rank not in uncut:
             yield where, node_text(node), "a rank that no loop outside cuts"
-        rest = sizes[node.rank] - sum(node.sizes)
-        pairs = zip((*node.sizes, rest), node.branches, strict=True)
-        for at, (size, branch) in enumerate(pairs):
-            if size:
-                inside = {**sizes, node.rank: size}
-                yield from self.tree(branch, f"{where}.part[{at}]", inside, uncut | {node.rank})
+        for at, _, size, branch in node.shares(sizes[node.rank]):
+            inside = {**sizes, node.rank: size}
+            yield from self.tree(branch, f"{where}.part[{at}]", inside, uncut | {node.rank})

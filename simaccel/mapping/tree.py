@@ -112,6 +112,14 @@ class Part(Generic[B_co]):
     sizes: tuple[int, ...]
     branches: tuple[B_co, ...]
 
+    def shares(self, whole: int) -> Iterator[tuple[int, int, int, B_co]]:
+        """Yield (number, start, size, branch) of each branch that gets some of ``whole``."""
+        start, rest = 0, whole - sum(self.sizes)
+        for at, (size, branch) in enumerate(zip((*self.sizes, rest), self.branches, strict=True)):
+            if size:
+                yield at, start, size, branch
+            start += size
+
 
 Node = Loop | Spread | Keep | Do | Fork | Part
 Tree = tuple[Node, ...]

@@ -74,6 +74,11 @@ class TensorView:
         return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
 
 
+def sum_text(terms: Iterable[tuple[str, int]]) -> str:
+    """Return a sum of ranks as a view has it, such as ``2*p+r``."""
+    return "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
+
+
 def pe_memory(position: int, count: int) -> str:
     """Return the memory in PEs of an operand, by its position among ``count`` with the output.
 

@@ -135,18 +135,12 @@ class TreeWalk:
 
     def ranks_of(self, site: Site) -> frozenset[str]:
         """Return the ranks that index a leaf's operator, each derived one as its terms."""
-        ranks = self.bound_leaf(site).ranks
-        return frozenset(term for rank in ranks for term in self.terms(rank))
-
-    def terms(self, rank: str) -> tuple[str, ...]:
-        """Return the ranks whose sum a derived rank is; any other rank alone."""
-        return tuple(term for term, _ in self.space.derived.get(rank, ((rank, 1),)))
+        return frozenset(self.space.plain_ranks(self.bound_leaf(site).ranks))
 
     def dims(self, view: TensorView) -> tuple[Terms, ...]:
         """Return the dimensions of a view as (rank, coefficient) terms, derived ranks expanded."""
-        derived = self.space.derived
         return tuple(
-            tuple((one, dim[0][1] * n) for one, n in derived.get(dim[0][0], ((dim[0][0], 1),)))
+            tuple((term, dim[0][1] * c) for term, c in self.space.terms(dim[0][0]))
             if len(dim) == 1
             else dim
             for dim in view.terms
@@ -198,19 +192,14 @@ def _sites(
 def _sites_of_branches(
     node: Fork | Part, place: str, outside: tuple[TreeStep, ...], scope: _WalkScope
 ) -> Iterator[Site]:
-    kind = "fork" if isinstance(node, Fork) else "part"
-    for number, branch in enumerate(node.branches):
-        inner = scope
-        if isinstance(node, Part):
-            sizes = (*node.sizes, scope.sizes[node.rank] - sum(node.sizes))
-            size, start = sizes[number], sum(sizes[:number])
-            if not size:
-                continue
-            low = scope.box[node.rank][0] + start
-            inner = _WalkScope(
-                {**scope.sizes, node.rank: size},
-                {**scope.box, node.rank: (low, size)},
-                scope.inside,
-            )
-        way = TreeStep(node, place, scope.sizes, scope.inside, number)
-        yield from _sites(branch, f"{place}.{kind}[{number}]", (*outside, way), inner)
+    def way(number: int) -> tuple[TreeStep, ...]:
+        return (*outside, TreeStep(node, place, scope.sizes, scope.inside, number))
+
+    if isinstance(node, Fork):
+        for number, branch in enumerate(node.branches):
+            yield from _sites(branch, f"{place}.fork[{number}]", way(number), scope)
+        return
+    for number, start, size, branch in node.shares(scope.sizes[node.rank]):
+        box = {**scope.box, node.rank: (scope.box[node.rank][0] + start, size)}
+        inner = _WalkScope({**scope.sizes, node.rank: size}, box, scope.inside)
+        yield from _sites(branch, f"{place}.part[{number}]", way(number), inner)

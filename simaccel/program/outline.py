@@ -136,19 +136,15 @@ class _Walk:
     def _part(self, node: Part, path: _Path) -> None:
         start, whole = path.box[node.rank][0], path.full[node.rank]
         parts = RankParts(node.rank, [])
-        rest = whole - sum(node.sizes)
-        at = 0
-        for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
-            if size:
-                inner = path.copy()
-                inner.full[node.rank] = size
-                inner.all_sizes[node.rank] = frozenset({size})
-                inner.box[node.rank] = (start + at, size)
-                body = Body(part=node.rank)
-                inner.bodies.append(body)
-                self.tree(branch, inner)
-                parts.parts.append((at, size, body))
-            at += size
+        for _, at, size, branch in node.shares(whole):
+            inner = path.copy()
+            inner.full[node.rank] = size
+            inner.all_sizes[node.rank] = frozenset({size})
+            inner.box[node.rank] = (start + at, size)
+            body = Body(part=node.rank)
+            inner.bodies.append(body)
+            self.tree(branch, inner)
+            parts.parts.append((at, size, body))
         path.bodies[-1].items.append(parts)
 
     def _leaf(self, node: Do, path: _Path) -> None:

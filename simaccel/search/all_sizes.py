@@ -19,7 +19,7 @@ import numpy as np
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.family import Bools, Branch, Family, FamilyLoops, Ints, ints, maximum
 from simaccel.analytic.nest_bound import NestBound
-from simaccel.analytic.pieces import expand_view, extent
+from simaccel.analytic.pieces import extent
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.space import BoundOperator
@@ -192,7 +192,7 @@ class _TileSpace:
 
     def _block_bytes(self, view: TensorView, sizes: dict[str, Ints]) -> Ints:
         """Return the bytes of a block of a tensor."""
-        sides = (extent(dim, sizes) for dim in expand_view(self.family.space, view))
+        sides = (extent(dim, sizes) for dim in self.family.space.dims(view))
         return ints(math.prod(sides, start=ints(1)) * view.bits // 8)
 
     def nests(self, kind: Stationarity, tilings: Tiles) -> Iterator[tuple[Family, Ints]]:
@@ -241,7 +241,7 @@ class _TileSpace:
         sizes = self.family.space.sizes
         trips = {rank: -(-sizes[rank] // tile) for rank, tile in tiles.items()}
         elements = math.prod((trips[rank] for rank in outside), start=ints(1))
-        for dim in expand_view(self.family.space, view):
+        for dim in self.family.space.dims(view):
             sides = {
                 rank: sizes[rank]
                 * math.prod((trips.get(other, 1) for other, _ in dim if other != rank))

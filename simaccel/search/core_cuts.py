@@ -120,10 +120,7 @@ def _quick(candidates: CandidateSet, goal: Goal) -> float:
 def parallel_ranks(space: IterationSpace) -> Iterator[str]:
     """Yield the ranks that all operators of a group have and that can be cut over cores."""
     for rank, size in space.sizes.items():
-        every = all(
-            any(rank in dict(space.derived.get(own, ((own, 1),))) for own in op.ranks)
-            for op in space.operators
-        )
+        every = all(rank in space.plain_ranks(op.ranks) for op in space.operators)
         if every and size > 1 and not any(piece_faults(rank, space)):
             yield rank
 

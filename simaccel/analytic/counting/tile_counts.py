@@ -109,10 +109,10 @@ class TileCounter:
 
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks; loops over them run it again."""
-        derived, ranks = self.family.space.derived, self.family.space.bound_operator(maker).ranks
-        if derived:
-            ranks = tuple(term for rank in ranks for term, _ in derived.get(rank, ((rank, 1),)))
-        return frozenset(self.family.space.sizes).difference(ranks)
+        space = self.family.space
+        return frozenset(space.sizes).difference(
+            space.plain_ranks(space.bound_operator(maker).ranks)
+        )
 
     def _source_level(self, name: str) -> str:
         """Return the source of a tensor that the group does not keep: DRAM, or a keep around it."""

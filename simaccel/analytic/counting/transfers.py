@@ -31,7 +31,6 @@ from simaccel.analytic.pieces import (
     Mode,
     PathCuts,
     covered_size,
-    expand_view,
     extent,
     piece_count,
     tiles,
@@ -65,7 +64,7 @@ class TileTransfer:
     @property
     def dims(self) -> tuple[Terms, ...]:
         """The tensor's dimensions as sums of ranks that loops cut."""
-        return expand_view(self.cuts.space, self.view)
+        return self.cuts.space.dims(self.view)
 
     @property
     def ranks(self) -> frozenset[str]:
@@ -347,8 +346,7 @@ def blocks_of(
 def _find_blocks(
     cuts: PathCuts, ranks: tuple[str, ...], first: frozenset[str], upto: int
 ) -> Iterator[tuple[Ints, dict[str, Ints]]]:
-    plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
-    needed = dict.fromkeys(needed_rank for terms in plain.values() for needed_rank, _ in terms)
+    needed = cuts.space.plain_ranks(dict.fromkeys(ranks))
     repeats = ONE
     boxes: dict[str, list[Box]] = {}
     for rank in cuts.space.sizes:
@@ -362,9 +360,9 @@ def _find_blocks(
         if not any_true(count):
             continue
         sizes = {rank: size for rank, (_, size) in zip(needed, combination, strict=True)}
-        for rank, terms in plain.items():
+        for rank in ranks:
             if rank not in sizes:
-                sizes[rank] = extent(terms, sizes)
+                sizes[rank] = extent(cuts.space.terms(rank), sizes)
         yield ints(count), sizes
 
 

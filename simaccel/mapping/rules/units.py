@@ -226,7 +226,7 @@ def window_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     if not isinstance(op.operator, Vector) or not VECTORS[op.operator.kind].windows:
         return
     windows = [rank for rank in op.ranks if rank not in op.output.names]
-    inside = {term for rank in windows for term in walk.terms(rank)}
+    inside = walk.space.plain_ranks(windows)
     for _, rank in site.cutting():
         if rank in inside:
             yield f"no loop or part of {rank}: {op.name} takes whole windows"

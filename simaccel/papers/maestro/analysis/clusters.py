@@ -200,7 +200,7 @@ class _ClusterBuilder:
         self.left[node.rank] = min(node.tile, whole)
         found = []
         for rank in self.op.ranks if node.tile < whole else ():
-            step = dict(self.space.derived.get(rank, ((rank, 1),))).get(node.rank)
+            step = dict(self.space.terms(rank)).get(node.rank)
             if step is not None:
                 size = self.sizes[rank] - (whole - node.tile) * step
                 found.append(DimMap(rank, size, node.tile * step))
@@ -266,12 +266,6 @@ def pieces_of(
     return pieces
 
 
-def plain_ranks(space: IterationSpace, ranks: Sequence[str]) -> tuple[str, ...]:
-    """Return the ranks that loops can cut after some of which follow from others."""
-    found = (one for rank in ranks for one, _ in space.derived.get(rank, ((rank, 1),)))
-    return tuple(dict.fromkeys(found))
-
-
 def sizes_of_blocks(
     space: IterationSpace, op: BoundOperator, way: Way
 ) -> Iterator[tuple[dict[str, int], int]]:
@@ -279,7 +273,7 @@ def sizes_of_blocks(
 
     A rank that follows from others has its halo in every block.
     """
-    plain = plain_ranks(space, op.ranks)
+    plain = space.plain_ranks(op.ranks)
     pieces = pieces_of(space, plain, way)
     for some in itertools.product(*(pieces[rank].items() for rank in plain)):
         sizes = {rank: size for rank, (size, _) in zip(plain, some, strict=True)}
@@ -288,6 +282,6 @@ def sizes_of_blocks(
 
 def repeats_of(space: IterationSpace, op: BoundOperator, way: Way) -> int:
     """Return how often an operator runs for the loops that it shares and has no rank of."""
-    plain = plain_ranks(space, op.ranks)
+    plain = space.plain_ranks(op.ranks)
     others = pieces_of(space, [rank for rank in space.sizes if rank not in plain], way)
     return math.prod(sum(pieces.values()) for pieces in others.values())

@@ -315,7 +315,7 @@ def _corrections(
     for reader in space.operators:
         if op.output.name not in reader.names or axis not in reader.reduced:
             continue
-        ranks = clusters.plain_ranks(space, sorted(reader.output.names))
+        ranks = space.plain_ranks(sorted(reader.output.names))
         pieces = clusters.pieces_of(space, [*ranks, axis], way)
         again = sum(pieces.pop(axis).values())
         elements = {1: 1}
