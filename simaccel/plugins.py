@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +37,7 @@ GROUPS: Final = {
     "simaccel.functions": "function",
     "simaccel.axes": "axis of a design space of its own",
     "simaccel.dram_bounds": "bound of DRAM bytes",
+    "simaccel.exhibits": "exhibit",
 }
 """The groups of entry points, and what one of each is."""
 _GUESTS: Final = Path(__file__).with_name("papers")
@@ -173,6 +174,13 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
 
     def __len__(self) -> int:
         return len(self.own) + len(self.plugin_names())
+
+    @contextmanager
+    def running(self, name: str, what: str) -> Iterator[None]:
+        """Name the plug-in in whatever its code raises, if the name is of one."""
+        found = None if name in self.own else plugin(self.group, name)
+        with nullcontext() if found is None else found.running(what):
+            yield
 
     def plugin_names(self) -> dict[str, str]:
         """Return the names of plug-ins that simaccel's own don't hide, and their packages."""

@@ -247,6 +247,44 @@ def test_a_function_of_a_plug_in_is_one_of_simaccel(install: Install) -> None:
         _ = simaccel.nothing_such
 
 
+EXHIBIT = """
+from simaccel.study.points import Exhibit
+def rows(points, runs): return [{"ran": run.dataflow, **run.result} for run in runs if run.result]
+def table(rows): return "; ".join(f"{row['ran']}: {row['cycles']}" for row in rows)
+def fails(*_): raise KeyError("oh")
+plain = dict(heading="cycles, no more", dataflow="naive,strips", rows=rows, draw=fails)
+good = Exhibit(table=table, **plain)
+bad = Exhibit(table=fails, **plain)
+lost = Exhibit(table=table, find=fails, **plain)
+none = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "output"),
+    [
+        ("good", 0, "gemm on toy, M=9, K=7, N=5, B=1, int16: cycles, no more"),
+        ("good", 0, "naive: NAIVE; strips: "),
+        ("bad", 2, "error: exhibit 'bad' of the plug-in broken 0.1 (PLACE): showing failed: KeyE"),
+        ("lost", 2, "exhibit 'lost' of the plug-in broken 0.1 (PLACE): searching failed: KeyError"),
+        ("none", 2, "error: exhibit 'none' of the plug-in broken 0.1 (PLACE): is no Exhibit"),
+        ("gone", 2, "exhibit 'gone' of the plug-in broken 0.1 (nowhere:it): loading failed"),
+        ("goo", 2, "got 'goo'; did you mean 'good'?"),
+    ],
+)
+def test_an_exhibit_of_a_plug_in_is_shown_or_named(
+    install: Install, name: str, code: int, output: str
+) -> None:
+    points = "".join(f"{own} = MODULE:{own}\n" for own in ("good", "bad", "lost", "none"))
+    install(f"[simaccel.exhibits]\n{points}gone = nowhere:it\n", code=EXHIBIT)
+    result = _run(f"compare --hw toy {GEMM} --jobs 1 --exhibit {name}")
+    target = plugins("simaccel.exhibits").get(name)
+    place = target[0].target if target else ""
+    output = output.replace("NAIVE", str(simulate(gemm(m=9, k=7, n=5), "toy", "naive").cycles))
+    assert (result.exit_code, output.replace("PLACE", place) in result.output) == (code, True)
+    assert "Traceback" not in result.output
+
+
 @pytest.mark.parametrize("what", ["SystemExit(3)", "KeyError('oh')"])
 def test_what_a_vector_operator_raises_is_named(
     install: Install, tmp_path: Path, what: str

@@ -43,7 +43,6 @@ TOP: Final = 10
 """Default number of rows of a table."""
 MOST_SHOWN: Final = 20
 """Default number of designs that `explore` prints."""
-EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
 LANES: Final = "engine,tile"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
+from simaccel.cli.choices import EACH, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.options import (
@@ -26,13 +26,12 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import OutputFiles, command_line, exit_code_of
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import OF_RUNS, NamedValues, option
+from simaccel.cli.settings import OF_RUNS, NamedValues, PluggedName, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
 from simaccel.errors import SimaccelError, gather
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 
 if TYPE_CHECKING:
-    from simaccel.study.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
     from simaccel.study.points import Point, Record, StudyRow
 
@@ -61,8 +60,8 @@ if TYPE_CHECKING:
     "--exhibit NAME",
     "Print a figure of FLAT's evaluation (Figs. 5, 9, 15, 17). Operational intensity "
     "(roofline), utilisation by granularity and buffer (granularity), cycles by part (breakdown), "
-    "or the needed DRAM bandwidth (bandwidth).",
-    type=NamedValues(EXHIBITS),
+    "or the needed DRAM bandwidth (bandwidth). Or an exhibit of a plug-in.",
+    type=PluggedName("simaccel.exhibits"),
 )
 @option(
     "--target SHARE",
@@ -106,7 +105,7 @@ def compare(
     sweep: tuple[str, ...],
     each: str | None,
     pareto: str | None,
-    exhibit: Exhibit | None,
+    exhibit: str | None,
     target: float | None,
     table: str | None,
     mappings: tuple[str, ...],
@@ -136,14 +135,14 @@ def compare(
     from simaccel.cli import exhibit as saved
 
     front = saved.read_front(pareto)
-    if (name := exhibit or (front and "pareto")) is not None:
-        experiment, sweep = saved.with_defaults(experiment, name, sweep)
+    if is_saved := bool(exhibit or front):
+        experiment, sweep = saved.with_defaults(experiment, exhibit, sweep)
     experiment, sweep = lists.sweep_chips(experiment, sweep)
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
     every, shown = gather(lambda: wanted.points(experiment), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
-    if name is not None:
+    if is_saved:
         saved.require_shown(points, front, sweep)
     if dry_run:
         from simaccel.cli.forecast import forecasts_of, show_forecast

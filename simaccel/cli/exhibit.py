@@ -1,61 +1,54 @@
-"""`simaccel compare --exhibit` (FLAT's figures 5, 9, 15, 17) and `--pareto`."""
+"""`simaccel compare --exhibit`, of guests and plug-ins, and `--pareto`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
 from simaccel.cli.output import OutputFiles
 from simaccel.cli.settings import fault
 from simaccel.errors import InputError, gather, require_none, suggest
+from simaccel.study.points import EXHIBITS
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.search.front import Figure
-    from simaccel.study.exhibits import Exhibit
     from simaccel.study.points import Point, Record, StudyRow
 
-    SavedStudy = Exhibit | Literal["pareto"]
-
-
-@cache
-def _study_of(name: SavedStudy) -> dict[str, str]:
-    """Return a saved study: its heading, and options where none are given."""
-    from simaccel.files.documents import parse_document
-
-    file = resources.files("simaccel.study").joinpath("exhibits.yaml")
-    study: dict[str, str] = parse_document(file.read_text(encoding="utf-8"))[name]
-    return study
+_FRONTS: Final = "naive,flex,flat,flash"
+"""The dataflows whose fronts are compared where nothing else is given."""
 
 
 def with_defaults(
-    experiment: ExperimentOptions, name: SavedStudy, sweep: tuple[str, ...]
+    experiment: ExperimentOptions, exhibit: str | None, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
     """Return options and sweeps, of which ``--chips`` may be one, completed by a saved study.
+
+    ``exhibit``: None for fronts.
 
     Raises:
         InputError: it has no such sweep.
     """
     from simaccel.cli.lists import sweep_chips
 
-    study, sweeps = _study_of(name), sweep
+    dataflow, saved = _FRONTS, ""
+    if exhibit is not None:
+        dataflow, saved = EXHIBITS[exhibit].dataflow, EXHIBITS[exhibit].sweep
+    sweeps = sweep
     experiment, sweep = sweep_chips(experiment, sweeps)
-    if len(sweep) > ("sweep" in study):
-        allowed = "nothing with --exhibit, except granularity"
-        allowed = "nothing with --pareto" if name == "pareto" else allowed
-        allowed = "one with --exhibit granularity" if "sweep" in study else allowed
+    if len(sweep) > bool(saved):
+        beside = "--pareto" if exhibit is None else f"--exhibit {exhibit}"
+        allowed = f"{'one' if saved else 'nothing'} with {beside}"
         chips = [text.removeprefix("chips=") for text in sweep[len(sweeps) :]]
         faults = [("--sweep", sweeps), ("--chips", chips)]
         require_none(fault(option, ", ".join(texts), allowed) for option, texts in faults if texts)
     if experiment.dataflow is None and not experiment.searches():
-        experiment = replace(experiment, dataflow=study["dataflow"])
-    return experiment, sweep or (
-        (_buffers(experiment, study["sweep"]),) if "sweep" in study else ()
-    )
+        experiment = replace(experiment, dataflow=dataflow)
+    return experiment, sweep or ((_buffers(experiment, saved),) if saved else ())
 
 
 def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
@@ -73,28 +66,33 @@ def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
 
 
 def finder_of(
-    exhibit: Exhibit | None, front: tuple[Figure, Figure] | None, target: float | None
+    exhibit: str | None, front: tuple[Figure, Figure] | None, target: float | None
 ) -> Callable[[Point], Record] | None:
     """Return what is searched for each point instead of a run; None: points run."""
     if front is not None:
         return partial(_find_front, front)
-    if exhibit == "bandwidth":
-        from simaccel.study.exhibits import find_bandwidth
+    if exhibit is None or EXHIBITS[exhibit].find is None:
+        return None
+    return partial(_find, exhibit, TARGET if target is None else target)
 
-        return partial(find_bandwidth, TARGET if target is None else target)
-    return None
+
+def _find(exhibit: str, target: float, point: Point) -> Record:
+    find = EXHIBITS[exhibit].find
+    assert find is not None  # noqa: S101 - as of `finder_of`
+    with EXHIBITS.running(exhibit, "searching"):
+        return find(target, point)
 
 
 def _find_front(front: tuple[Figure, Figure], point: Point) -> Record:
     from simaccel.search.front import FrontFigures
-    from simaccel.study.exhibits import pareto
+    from simaccel.study.fronts import pareto
 
     of = point.workload, point.accelerator, str(point.dataflow), point.options
     return {"result": pareto(*of, FrontFigures(*front))}
 
 
 def show_exhibit(
-    exhibit: Exhibit,
+    name: str,
     points: Sequence[Point],
     runs: Sequence[StudyRow],
     files: OutputFiles,
@@ -102,33 +100,28 @@ def show_exhibit(
     *,
     as_json: bool,
 ) -> None:
-    """Show and write an exhibit made of the rows of a comparison."""
-    from simaccel.report import figures
+    """Show and write an exhibit made of the rows of a comparison; in JSON infinity is null."""
     from simaccel.report.comparison import problem_lines
-    from simaccel.report.exhibits import exhibit_json, exhibit_table
     from simaccel.report.titles import experiment_title
-    from simaccel.study.exhibits import exhibit_rows
 
-    rows = exhibit_rows(exhibit, points, runs)
-    lines = problem_lines(runs)
-    accelerator, lengths = points[0].accelerator, {point.seq_len for point in points}
+    exhibit, accelerator = EXHIBITS[name], points[0].accelerator
     varied = {setting.axis.name for setting in points[0].settings}
-    varied |= {"seq-len"} if len(lengths) > 1 else set()
+    varied |= {"seq-len"} if len({point.seq_len for point in points}) > 1 else set()
     title = experiment_title(points[0].workload, accelerator, varied=varied)
-    title += f": {_study_of(exhibit)['heading']}"
-    if exhibit == "bandwidth":
-        title += f" of {TARGET if target is None else target:.0%}"
-        if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
-            lines.append("-: no bandwidth is enough; the utilisation is that with the largest")
-    files = files if rows else OutputFiles({}, force=False)
-    files.show_rows(
-        title,
-        lambda: (*([exhibit_table(rows)] if rows else []), *lines),
-        lambda: exhibit_json(exhibit, rows),
-        csv=lambda: rows,
-        plot=lambda: figures.draw_exhibit(exhibit, rows, title, accelerator),
-        as_json=as_json,
-    )
+    title += f": {exhibit.heading.format(target=TARGET if target is None else target)}"
+    with EXHIBITS.running(name, "showing"):
+        rows = exhibit.rows(points, runs)
+        finite = [{key: None if n == inf else n for key, n in row.items()} for row in rows]
+        tables, lines = [exhibit.table(rows)] if rows else [], exhibit.notes(rows)
+        files = files if rows else OutputFiles({}, force=False)
+        files.show_rows(
+            title,
+            lambda: (*tables, *problem_lines(runs), *lines),
+            lambda: {"exhibit": name, "rows": finite},
+            csv=lambda: rows,
+            plot=lambda: exhibit.draw(rows, title, accelerator),
+            as_json=as_json,
+        )
 
 
 def read_front(text: str | None) -> tuple[Figure, Figure] | None:
@@ -168,18 +161,18 @@ def show_fronts(
     as_json: bool,
 ) -> None:
     """Show and write the front of each dataflow or mapspace."""
-    from simaccel.report import exhibits, figures
+    from simaccel.report import figures, fronts
     from simaccel.report.titles import experiment_title
-    from simaccel.study.exhibits import FRONT_COLUMNS
+    from simaccel.study.fronts import FRONT_COLUMNS
 
     title = experiment_title(points[0].workload, points[0].accelerator)
     title += f": {front[1]} against {front[0]}"
     x, y = (FRONT_COLUMNS[figure] for figure in front)
     files.show_rows(
         title,
-        lambda: (exhibits.pareto_table(rows, x, y), *exhibits.pareto_lines(rows)),
-        lambda: exhibits.pareto_json(rows, *front),
-        csv=lambda: exhibits.pareto_rows(rows),
+        lambda: (fronts.pareto_table(rows, x, y), *fronts.pareto_lines(rows)),
+        lambda: fronts.pareto_json(rows, *front),
+        csv=lambda: fronts.pareto_rows(rows),
         plot=lambda: figures.draw_pareto(rows, x, y, title),
         as_json=as_json,
     )

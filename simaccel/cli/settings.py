@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from simaccel.errors import MEANT, Fault, InputError, suggest
+from simaccel.plugins import plugins
 
 SOURCE: Final = "command line"
 """The source of a fault that is in no file."""
@@ -69,6 +70,21 @@ class NamedValues(click.Choice[str]):
         """Return the name; click reports a wrong one."""
         if value not in self.choices:
             self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
+        return str(value)
+
+
+class PluggedName(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """An option type for the name of a guest or plug-in of a group of entry points."""
+
+    name = "name"
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ANN401 - as click's own
+        """Return the name; click reports a wrong one."""
+        if value not in (known := plugins(self.group)):
+            self.fail(f"got {value!r}; {suggest(value, known)}", param, ctx)
         return str(value)
 
 

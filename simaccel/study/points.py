@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import WorkerDiedError
+from simaccel.plugins import Plugin, Registry
 from simaccel.study.precision import place_on
 
 if TYPE_CHECKING:
@@ -245,3 +246,34 @@ def memory_share(demands: Sequence[Mapping[str, Any]]) -> float | None:
     """
     sizes = [(each["needed_bytes"], each["capacity_bytes"]) for each in demands]
     return max((needed / capacity for needed, capacity in sizes if capacity), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """A saved study of `compare --exhibit`: what it compares, and what it shows of the runs.
+
+    ``dataflow`` and ``sweep``: what is compared where nothing else is given; without ``sweep`` none
+    is allowed. ``find``: what is searched for each point instead of a run, with the share that
+    ``--target`` gives, which ``heading`` may name; it returns attributes of the point's row.
+    ``rows``: the exhibit's rows, of points and their runs, from which ``table``, ``notes`` (lines
+    below it) and ``draw`` (with title and accelerator) are made.
+    """
+
+    heading: str
+    dataflow: str
+    rows: Callable[[Sequence[Point], Sequence[StudyRow]], Sequence[Record]]
+    table: Callable[[Sequence[Record]], Any]
+    draw: Callable[[Sequence[Record], str, Accelerator], Any]
+    notes: Callable[[Sequence[Record]], Sequence[str]] = lambda _: ()
+    sweep: str = ""
+    find: Callable[[float, Point], Record] | None = None
+
+
+def _accept(plugged: Plugin, thing: object) -> Exhibit:
+    if isinstance(thing, Exhibit):
+        return thing
+    raise plugged.error("is no Exhibit")
+
+
+EXHIBITS: Final = Registry[Exhibit]("simaccel.exhibits", {}, _accept)
+"""The exhibits by name."""

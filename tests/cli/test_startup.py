@@ -17,6 +17,7 @@ from simaccel.cli.command import Commands
 from simaccel.dataflows import DATAFLOWS
 from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
+from simaccel.papers.flat.commands.rows import TARGET
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 from simaccel.papers.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.papers.maestro.dataflows.translating import DIRECTIVES
@@ -25,7 +26,6 @@ from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.report.exploration import MOST_ROWS
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
-from simaccel.study.exhibits import EXHIBITS, TARGET
 from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import OBJECTIVES as EXPLORED
 from simaccel.study.generation import LENGTHS
@@ -206,7 +206,7 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert words.FUSIONS == FUSIONS
     assert words.UNFUSED == UNFUSED
     assert words.FRONT_FIGURES == FIGURES
-    assert (words.EXHIBITS, words.TARGET) == (EXHIBITS, TARGET)
+    assert words.TARGET == TARGET
     assert tuple(EXPLORED) == words.EXPLORED
     assert (words.SEQ_LEN, words.BATCH, words.SCOPE) == (SEQ_LEN, BATCH, SCOPE)
     assert (words.CAUSAL_BLOCKS, words.LENGTHS) == (CAUSAL_BLOCKS, LENGTHS)

@@ -20,7 +20,7 @@ from simaccel.search.effort import Effort
 from simaccel.search.front import FrontFigures
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.nests import NestResult, map_einsum
-from simaccel.study.exhibits import pareto
+from simaccel.study.fronts import pareto
 from simaccel.workload import Einsum, build, conv2d, gemm, network
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

@@ -30,8 +30,8 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
-from simaccel.study.exhibits import FRONT_COLUMNS, front_figures, pareto
 from simaccel.study.experiment import simulate
+from simaccel.study.fronts import FRONT_COLUMNS, front_figures, pareto
 from simaccel.study.points import Record
 from simaccel.workload import Workload
 from tests.draws import DRAWS, some

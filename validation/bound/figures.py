@@ -13,9 +13,9 @@ from typing import Any, Final
 from simaccel import build, compare, load_accelerator
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.presets import list_accelerators
+from simaccel.papers.flat.commands.rows import roofline_points
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
-from simaccel.study.exhibits import roofline_points
 from simaccel.study.precision import compile_for
 from simaccel.verbs.comparing import Comparison
 from simaccel.workload import Workload

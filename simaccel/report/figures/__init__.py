@@ -11,7 +11,6 @@ from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.report.figures.comparison import draw_comparison, draw_metric
-    from simaccel.report.figures.exhibits import draw_exhibit
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.figures.sweep import draw_sweep
 
@@ -24,7 +23,6 @@ __getattr__ = lazy_attributes(__name__, __file__)
 __all__ = [
     "KINDS",
     "draw_comparison",
-    "draw_exhibit",
     "draw_metric",
     "draw_pareto",
     "draw_sweep",

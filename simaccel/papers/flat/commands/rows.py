@@ -1,4 +1,4 @@
-"""Fronts, and FLAT's figures 5, 9, 15 and 17 for any model and accelerator, as rows of a study.
+"""FLAT's figures 5, 9, 15 and 17 for any model and accelerator, as rows of a study.
 
 Kao et al., FLAT: An Optimized Dataflow for Mitigating Attention Bottlenecks, ASPLOS 2023. All rows
 of an exhibit have the same columns.
@@ -7,35 +7,26 @@ of an exhibit have the same columns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
-
-import numpy as np
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.quantity import LARGEST
-from simaccel.mapping.documents import mapping_document
 from simaccel.numbers import BYTE
-from simaccel.pareto import pick_evenly, undominated_rows
+from simaccel.report.tables import Column, Row, Table, figure_columns, tabulate, texts
+from simaccel.report.units import rate_text
 from simaccel.run.limits import attention_operators, operators_of
-from simaccel.schedulers import Options, settle_options
-from simaccel.schedulers.fronts import front
-from simaccel.search.effort import require_energies
-from simaccel.search.front import FIGURES, Figure, FrontFigures
-from simaccel.search.judge import mapping_of
-from simaccel.study.experiment import ExperimentResult, simulate
-from simaccel.study.figure_table import METRICS, total_of
-from simaccel.study.figures import run_figures
-from simaccel.study.points import Figures, Point, Record, StudyRow
+from simaccel.schedulers import Options
+from simaccel.study.experiment import simulate
+from simaccel.study.figure_table import total_of
+from simaccel.study.points import Point, Record, StudyRow
 from simaccel.study.precision import compile_for
-from simaccel.units import ARRAY, LINK
+from simaccel.units import ARRAY, LIMITS, LINK
 from simaccel.workload import Vector, Workload
 
-Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
-EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")
 ATTENTION: Final = "attention"
 LINKS: Final = "links"
 PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators", LINKS)
@@ -44,25 +35,28 @@ TARGET: Final = 0.95
 """The utilisation of FLAT's figure 17."""
 
 
-def exhibit_rows(
-    exhibit: Exhibit, points: Sequence[Point], rows: Sequence[StudyRow]
+def _of_runs(
+    parts: Callable[[Record, Workload, Accelerator], Iterable[Record]],
+    points: Sequence[Point],
+    rows: Sequence[StudyRow],
 ) -> list[Record]:
-    """Return the rows of an exhibit: of runs of points, or of what `find_bandwidth` found."""
-    if exhibit == "bandwidth":
-        return _bandwidth_rows(rows)
-    every: list[Record] = []
-    for point, row in zip(points, rows, strict=True):
-        place = {"seq_len": row.seq_len, "dataflow": row.dataflow}
-        workload = compile_for(point.workload, point.accelerator, point.dataflow, point.options)
-        if exhibit == "granularity":
-            every.append(_granularity(place, row, workload))
-        elif row.result is not None:
-            if exhibit == "roofline":
-                parts = roofline_points(row.result, workload, point.accelerator)
-            else:
-                parts = _breakdown(row.result, workload)
-            every += [{**place, **each} for each in parts]
-    return every
+    """Return the rows of the parts of each run."""
+    return [
+        {"seq_len": row.seq_len, "dataflow": row.dataflow, **part}
+        for point, row in zip(points, rows, strict=True)
+        if row.result is not None
+        for part in parts(row.result, _workload_of(point), point.accelerator)
+    ]
+
+
+def _workload_of(point: Point) -> Workload:
+    """Return the workload as the dataflow of the run has it."""
+    return compile_for(point.workload, point.accelerator, point.dataflow, point.options)
+
+
+def roofline(points: Sequence[Point], rows: Sequence[StudyRow]) -> list[Record]:
+    """Return the groups of each run below their rooflines (Fig. 5)."""
+    return _of_runs(roofline_points, points, rows)
 
 
 def roofline_points(
@@ -115,13 +109,19 @@ def _peak_of(operator: Record, workload: Workload, accelerator: Accelerator) -> 
     return float(min(able, default=float("inf")))
 
 
-def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
+def granularity(points: Sequence[Point], rows: Sequence[StudyRow]) -> list[Record]:
+    """Return the utilisation of the attentions of each run (Fig. 9)."""
+    pairs = zip(points, rows, strict=True)
+    return [_granularity(row, _workload_of(point)) for point, row in pairs]
+
+
+def _granularity(row: StudyRow, workload: Workload) -> Record:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
     For a workload without attention, it is that of all operators.
     """
     swept = {} if row.lead is None else {row.lead.axis.column: row.lead.value}
-    figures = {**swept, **place}
+    figures: Record = {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
     result = row.result
     if result is None:
         return {**figures, **dict.fromkeys(("cycles", "utilisation", "footprint_bytes"))}
@@ -141,7 +141,12 @@ def _granularity(place: Record, row: StudyRow, workload: Workload) -> Record:
     }
 
 
-def _breakdown(result: Record, workload: Workload) -> Iterator[Record]:
+def breakdown(points: Sequence[Point], rows: Sequence[StudyRow]) -> list[Record]:
+    """Return the cycles of each part of a model (Fig. 15)."""
+    return _of_runs(_parts_of, points, rows)
+
+
+def _parts_of(result: Record, workload: Workload, _: Accelerator) -> Iterator[Record]:
     """Yield the cycles of each part of a model (Fig. 15).
 
     ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).
@@ -164,7 +169,7 @@ def find_bandwidth(target: float, point: Point) -> Record:
     return {"figures": dict(zip(("bytes_per_second", "utilisation"), needed, strict=True))}
 
 
-def _bandwidth_rows(rows: Sequence[StudyRow]) -> list[Record]:
+def bandwidth(_: Sequence[Point], rows: Sequence[StudyRow]) -> list[Record]:
     """Return the bandwidth of each row, and how much less than the first at its length needs."""
     unknown = dict.fromkeys(("bytes_per_second", "utilisation"))
     first: dict[int | None, float | None] = {}
@@ -286,65 +291,39 @@ def needed_bandwidth(
     return high, reached[high]
 
 
-_MOST_OF_FRONT: Final = 64
-"""Most points of a front that run; of more, evenly spaced ones."""
-FRONT_COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
-"""The columns of the figures that a front may have."""
+_ONE_PLACE: Final = "{:,.1f}".format
+_COLUMNS: Final = (
+    Column("seq-len", "seq_len"),
+    Column("buffer", "buffer_bytes", "B"),
+    *texts("dataflow", "operator", "part"),
+    Column("limit", "limit", LIMITS.__getitem__, "text"),
+    *figure_columns("cycles", "utilisation", "dram_bytes", "footprint_bytes"),
+    Column("MACs/B", "macs_per_byte", _ONE_PLACE),
+    Column("at most", "most_macs_per_byte", _ONE_PLACE),
+    Column("roof", "roof_macs_per_cycle", _ONE_PLACE),
+    Column("array roof", "array_macs_per_cycle", _ONE_PLACE),
+    Column("MACs/cycle", "macs_per_cycle", _ONE_PLACE),
+    Column("share", "share", "share"),
+    Column("x ideal", "normalised", "{:.2f}".format),
+    Column("bandwidth", "bytes_per_second", lambda value: rate_text(round(value))),
+    Column("less than first", "saved", "share"),
+)
+_KNOWN: Final = {column.path: column for column in _COLUMNS}
 
 
-def pareto(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str,
-    options: Options,
-    figures: FrontFigures,
-) -> Record:
-    """Return the front of the mappings that a scheduler considers, each run on the machine.
+def exhibit_table(rows: Sequence[Row]) -> Table:
+    """Return an exhibit as a table, without columns that are constant."""
+    hidden = {"macs", *["seq_len"] * (len({row["seq_len"] for row in rows}) == 1)}
+    shown = [_KNOWN.get(name, Column(name, name)) for name in rows[0] if name not in hidden]
 
-    As JSON: ``points`` with their figures and ``mapping``, the first figure's best first; ``seen``:
-    the mappings considered; ``points_in_all``: of the front, also those that didn't run;
-    ``proved``: no mapping considered beats one of the points.
+    def key(row: Row) -> tuple[object, ...]:
+        return row["seq_len"], row["dataflow"]
 
-    Raises:
-        NothingFitsError: no mapping fits the buffer.
-        SimaccelError: as of ``make_mapping``.
-    """
-    options = settle_options(options, accelerator)
-    for figure in (figures.x, figures.y):
-        require_energies(accelerator, figure)
-    frontier = front(workload, accelerator, dataflow, options, figures)
-    chosen = [
-        frontier.points[int(at)]
-        for at in pick_evenly(np.arange(len(frontier.points)), _MOST_OF_FRONT)
-    ]
-    results = [
-        simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
-        for tree in chosen
-    ]
-    added_up = frontier.seen == len(frontier.points) or all(
-        (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
-        for tree, result in zip(chosen, results, strict=True)
-    )
-    points: list[Record] = [
-        {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
-    ]
-    signs = {
-        FRONT_COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)
-    }
-    rows = np.array(
-        [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
-    )
-    kept = undominated_rows(rows).tolist()
-    left_out = len(frontier.points) - len(chosen)
-    return {
-        "seen": frontier.seen,
-        "points_in_all": len(kept) + left_out,
-        "proved": frontier.proved and added_up and not left_out,
-        "points": [points[at] for at in kept],
-    }
+    several = len(rows) > len({*map(key, rows)})
+    return tabulate(rows, shown, apart=key if several else bool)
 
 
-def front_figures(result: ExperimentResult) -> Figures:
-    """Return the figures of a run for fronts; the footprint is what the mapping reserves."""
-    found = run_figures(result) | {"footprint_bytes": result.prediction.buffer_bytes}
-    return {column: found[column] for column in FRONT_COLUMNS.values()}
+def bandwidth_notes(rows: Sequence[Row]) -> list[str]:
+    """Return a line on dashes, if there are any."""
+    unreached = any(row["bytes_per_second"] is None and row["utilisation"] for row in rows)
+    return ["-: no bandwidth is enough; the utilisation is that with the largest"] * unreached

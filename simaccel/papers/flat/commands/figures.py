@@ -10,6 +10,7 @@ from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
+from simaccel.papers.flat.commands.rows import PARTS
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import (
@@ -34,7 +35,6 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.tables import Row
 from simaccel.report.units import bytes_text, rate_text
-from simaccel.study.exhibits import PARTS, Exhibit
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
@@ -44,17 +44,8 @@ _MOST_FLAT: Final = 6
 """Most names below stacks that are written horizontally."""
 
 
-def draw_exhibit(
-    name: Exhibit, rows: Sequence[Row], title: str, accelerator: Accelerator
-) -> Figure:
-    """Draw the rows of an exhibit."""
-    if name == "roofline":
-        return draw_roofline(rows, title, accelerator)
-    draw = {"granularity": _granularity, "breakdown": _breakdown, "bandwidth": _bandwidth}[name]
-    return draw(rows, title)
-
-
-def _granularity(rows: Sequence[Row], title: str) -> Figure:
+def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
+    """Draw the utilisation of the attentions over the buffer, or what is swept (Fig. 9)."""
     lengths, names = ({row[name] for row in rows} for name in ("seq_len", "dataflow"))
     height = _PANEL * -(-len(lengths) // ACROSS) + 0.8 + _LEGEND_ROW * -(-len(names) // 6)
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
@@ -78,7 +69,8 @@ def _granularity(rows: Sequence[Row], title: str) -> Figure:
     return figure
 
 
-def _breakdown(rows: Sequence[Row], title: str) -> Figure:
+def draw_breakdown(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
+    """Draw the cycles of each part of a model, in stacks (Fig. 15)."""
     keys = list(dict.fromkeys((row["seq_len"], row["dataflow"]) for row in rows))
     lengths = list(dict.fromkeys(length for length, _ in keys))
     places = {key: at + 0.6 * lengths.index(key[0]) for at, key in enumerate(keys)}
@@ -113,7 +105,8 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
     return figure
 
 
-def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
+def draw_bandwidth(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
+    """Draw the bandwidth that each dataflow needs over the sequence length (Fig. 17)."""
     figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
     points = [

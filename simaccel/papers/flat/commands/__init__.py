@@ -1,0 +1,1 @@
+"""Rows, tables and figures of the exhibits."""
