@@ -14,7 +14,6 @@ import simpy
 
 from simaccel.machine.arbiters import READ, WRITE, ServiceRequest
 from simaccel.machine.channel import Channel
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.folds import FoldEdge, name_before
 from simaccel.machine.instructions import Action, Instruction
@@ -114,7 +113,6 @@ class Array(OnChipEngine):
     the next one. If they have not, the array runs empty, and fill and drain take cycles.
     """
 
-    kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
     memory: int
     tiles: frozenset[str]
@@ -259,7 +257,7 @@ def _tile(op: Instruction, tokens: Tokens) -> str:
 
 
 class NocEngine(OnChipEngine):
-    """An engine that moves tiles between buffer and PEs; it is busy while pipe and port are."""
+    """An engine that moves tiles to PEs or from them; it is busy while pipe and port are."""
 
     busy_root = Cause.NOC
     CAUSES: ClassVar[Mapping[str, Cause]] = {
@@ -267,15 +265,3 @@ class NocEngine(OnChipEngine):
         "noc_distribution": Cause.BUSY,
         "noc_collection": Cause.BUSY,
     }
-
-
-class NocInEngine(NocEngine):
-    """The engine that moves tiles from the buffer to the PEs."""
-
-    kind = EngineKind.NOC_IN
-
-
-class NocOutEngine(NocEngine):
-    """The engine that moves tiles from the PEs to the buffer."""
-
-    kind = EngineKind.NOC_OUT

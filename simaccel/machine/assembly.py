@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
-from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
+from simaccel.machine.array import Array, NocEngine, memory_cycles
 from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import EngineKind
@@ -28,11 +28,11 @@ from simaccel.units import ARRAY
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaInEngine,
-    EngineKind.NOC_IN: NocInEngine,
+    EngineKind.NOC_IN: NocEngine,
     EngineKind.ARRAY: Array,
     EngineKind.UNIT: UnitEngine,
     EngineKind.LINK: LinkEngine,
-    EngineKind.NOC_OUT: NocOutEngine,
+    EngineKind.NOC_OUT: NocEngine,
     EngineKind.DMA_OUT: DmaOutEngine,
 }
 
@@ -84,7 +84,7 @@ def make_barrier(
     the barrier together.
     """
     loaders = [
-        [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
+        [engine.name for engine in engines if isinstance(engine, DmaInEngine)]
         for engines in (by_core if overlap else ())
     ]
     members = {
@@ -96,7 +96,7 @@ def make_barrier(
         by_core[0][0].clock,
         members,
         loaders,
-        [engine.name for engine in all_engines if engine.kind is EngineKind.DMA_OUT],
+        [engine.name for engine in all_engines if isinstance(engine, DmaOutEngine)],
         [name for name, other in walks.overlaps.items() if other.free],
         walks.dependences,
         close,
@@ -150,10 +150,13 @@ def share_loads(
     """Return the multicast loads of several cores, and give engines references to theirs."""
     members: dict[object, list[tuple[DmaEngine, int]]] = {}
     for resources, digits in zip(cores, walks.digits, strict=True):
-        for engine in engines:
-            if engine.resources is resources and isinstance(engine, DmaEngine):
-                for at, key in _loads_of_all(engine, digits):
-                    members.setdefault(key, []).append((engine, at))
+        own = [e for e in engines if e.resources is resources and isinstance(e, DmaEngine)]
+        loads = [(engine, at, op) for engine in own for at, op in enumerate(engine.plan.ops)]
+        for engine, at, op in loads:
+            if op.alike:  # equal loads have equal keys
+                pairs = zip(digits[op.operator], op.alike, strict=True)
+                key = op.site, tuple(digit for digit, alike in pairs if not alike)
+                members.setdefault(key, []).append((engine, at))
     shared: list[Multicast] = []
     for places in members.values():
         if len(places) > 1:
@@ -188,13 +191,3 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
     for engine in engines if counts else ():
         engine.streams = counts
     return list(counts.values())
-
-
-def _loads_of_all(
-    engine: DmaEngine, digits: Mapping[str, tuple[int, ...]]
-) -> Iterator[tuple[int, object]]:
-    """Yield (step, key) of the loads that can be multicast; equal loads have equal keys."""
-    for at, op in enumerate(engine.plan.ops):
-        if op.alike:
-            pairs = zip(digits[op.operator], op.alike, strict=True)
-            yield at, (op.site, tuple(digit for digit, alike in pairs if not alike))

@@ -11,7 +11,6 @@ from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.memory import READS, WRITES
 from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel, DramTransfer
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.multicast import Multicast, Pieces
@@ -112,7 +111,6 @@ class DmaEngine(Engine):
 class DmaInEngine(DmaEngine):
     """The engine of loads. Data arrive a latency after the read; the engine goes on at once."""
 
-    kind = EngineKind.DMA_IN
     direction = READ
     memory_levels = READS
     hops_level = HOPS_READ
@@ -126,7 +124,6 @@ class DmaOutEngine(DmaEngine):
 
     latency_cycles: int
     written_at: State[int]
-    kind = EngineKind.DMA_OUT
     direction = WRITE
     memory_levels = WRITES
     hops_level = HOPS_WRITE

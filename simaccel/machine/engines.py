@@ -7,7 +7,7 @@ in attributes (``at``, ``iterations``, ``stage``), never in local variables only
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import simpy
 
@@ -16,7 +16,6 @@ from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import Plan
@@ -57,7 +56,6 @@ class Engine(StatefulPart):
     gone through iterations of one of its loops.
     """
 
-    kind: ClassVar[EngineKind | None] = None
     busy_root: Cause = Cause.BUSY
     name: str
     plan: Plan
@@ -324,8 +322,6 @@ class Engine(StatefulPart):
 
 class UnitEngine(Engine):
     """A unit from buffer to buffer, such as the SFU or the links: one command at a time."""
-
-    kind = EngineKind.UNIT
 
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         self.busy_root = Cause[without_core(name).upper()]

@@ -73,13 +73,8 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
     for command in commands(program.body):
         if not isinstance(command, Compute) or not isinstance(command.on, Folds):
             continue
-        folds, (g, m, k, n) = command.on, folded_shape(command)
-        high, wide, stream = spatial(m, k, n, folds.stationarity)
-        sides = folds.rows or array.rows, folds.cols or array.cols
-        pace = array.pace(tile.view.element for tile in command.inputs)
-        sizes, held = (high, wide, stream), folds.stationarity
-        grid = array.grid(sizes, sides, pace, held, g, diagonal=folds.diagonal)
-        accumulator = array.accumulates(folds.stationarity)
+        block = _block_of(command, command.on, array)
+        grid, accumulator = block.grid(array), array.accumulates(block.stationarity)
         need = 0 if accumulator is None else accumulator.n_bytes(grid)
         if capacity is not None and need > capacity:
             cols = min(grid.wide, grid.cols)
@@ -87,7 +82,7 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
             raise DoesNotFitError(
                 f"{command.out.name}: {grid.steps} x {cols} sums of {width} B need {need} B, "
                 f"array.accumulator.capacity_bytes is {capacity} B; allowed: at most "
-                f"{capacity // (cols * width)} {folds.stationarity} steps in a block, a larger "
+                f"{capacity // (cols * width)} {block.stationarity} steps in a block, a larger "
                 "accumulator, or os"
             )
 
@@ -141,6 +136,13 @@ class _FoldedBlock:
     stationarity: Stationarity
     sums: bool
     diagonal: bool
+
+    def grid(self, array: ArraySpec) -> FoldGrid[int]:
+        """Return the grid of folds into which an array cuts it."""
+        g, m, k, n = self.shape
+        sizes, sides = spatial(m, k, n, self.stationarity), (self.rows, self.cols)
+        how = array.pace(self.elements[:2]), self.stationarity, g, self.run
+        return array.grid(sizes, sides, *how, diagonal=self.diagonal)
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,14 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
     Raises:
         ProgramError: the block can't be folded, or a fold is larger than the array.
     """
-    array = accelerator.systolic
+    return _fold_block(_block_of(command, folds, accelerator.systolic), accelerator)
+
+
+def _block_of(command: Compute, folds: Folds, array: ArraySpec) -> _FoldedBlock:
+    shape = folded_shape(command)
     a, b, out = (tile.view.element for tile in (*command.inputs, command.out))
-    block = _FoldedBlock(
-        shape=folded_shape(command),
+    return _FoldedBlock(
+        shape=shape,
         run=streamed_run(command, folds.stationarity),
         elements=(a, b, out),
         rows=_side(command, folds.rows, array.rows, "rows"),
@@ -257,16 +263,12 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
         sums=command.accumulate,
         diagonal=folds.diagonal,
     )
-    return _fold_block(block, accelerator)
 
 
 @lru_cache(1 << 14)
 def _fold_block(block: _FoldedBlock, accelerator: Accelerator) -> BlockFolds:
-    array, (g, m, k, n) = accelerator.systolic, block.shape
-    sizes = spatial(m, k, n, block.stationarity)
-    sides, pace = (block.rows, block.cols), array.pace(block.elements[:2])
-    how = block.stationarity, g, block.run
-    grid = array.grid(sizes, sides, pace, *how, diagonal=block.diagonal)
+    array, g = accelerator.systolic, block.shape[0]
+    grid = block.grid(array)
     at_once = 1 if grid.gang is None else grid.gang.products
     place = _PlacedBlock(block, accelerator, grid, at_once)
     rounds = FoldLoop(g // at_once, _columns(place))

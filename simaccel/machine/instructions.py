@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from typing import NamedTuple
@@ -227,42 +227,28 @@ def is_cyclic(item: InstructionLoop, name: str) -> bool:
     return len(set(engines)) > 1 and engines[0] != engines[-1]
 
 
-def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
-    """Insert a wait or claim directly before the first use of a tile in an item.
+def put_beside(
+    items: list[Item], at: int, do: PlacedInstruction, tile: Tile, *, after: bool
+) -> None:
+    """Insert a wait or claim right before the first use of a tile in an item.
 
-    In a loop it is executed in the first iteration only, before waits for the loop's own tiles. The
-    wait for a tile that is handed around the loop is outside of the loop.
+    With ``after`` a post or release right after the last one. In a loop it is executed in the first
+    (last) iteration only, outside of waits for (posts of) the loop's own tiles. What hands a tile
+    around the loop is outside of the loop.
     """
     item = items[at]
     if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
-        first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
+        uses = [n for n, use in enumerate(inner) if engines_touching(use, tile.name)]
         do.op.within += (item.site,)
-        put_before(inner, first, do, tile)
+        put_beside(inner, uses[-1 if after else 0], do, tile, after=after)
         items[at] = item.with_items(inner)
         return
-    while do.op.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
-        at -= 1
-    items.insert(at, PlacedInstruction(do.engine, do.op, item.behind))
-
-
-def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
-    """Insert a post or release directly after the last use of a tile, like ``put_before``."""
-    item = items[at]
-    if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
-        inner = list(item.items)
-        last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        do.op.within += (item.site,)
-        put_after(inner, last, do, tile)
-        items[at] = item.with_items(inner)
-        return
-    while (
-        do.op.within
-        and at + 1 < len(items)
-        and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
-    ):
-        at += 1
-    items.insert(at + 1, PlacedInstruction(do.engine, do.op, item.behind))
+    acts = (Action.RELEASE, Action.POST) if after else (Action.CLAIM, Action.WAIT)
+    step, rest = (1, len(items) - 1 - at) if after else (-1, at)
+    while do.op.within and rest and _is(items[at + step], do.engine, *acts):
+        at, rest = at + step, rest - 1
+    items.insert(at + after, PlacedInstruction(do.engine, do.op, item.behind))
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instruction) -> None:
@@ -273,49 +259,53 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instr
             return
 
 
+def _rewrite(
+    items: Sequence[Item], change: Callable[[PlacedInstruction], Sequence[Item]]
+) -> list[Item]:
+    """Return items with what ``change`` makes of each instruction, in loops too."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, InstructionLoop):
+            found.append(item.with_items(_rewrite(item.items, change)))
+        else:
+            found += change(item)
+    return found
+
+
 def add_gates(
     items: Sequence[Item], engine: str, ahead: Collection[str], gate: Instruction
 ) -> list[Item]:
     """Insert a loader's waits for earlier operators; tiles ``ahead`` are loaded without waiting."""
-    gated: list[Item] = []
-    for item in items:
-        if isinstance(item, InstructionLoop):
-            gated.append(item.with_items(add_gates(item.items, engine, ahead, gate)))
-            continue
-        gated.append(item)
+
+    def with_gate(item: PlacedInstruction) -> Sequence[Item]:
         tokens = item.op.tokens if item.op.act is Action.POST else None
-        if item.engine == engine and tokens is not None and tokens.tile not in ahead:
-            gated.append(PlacedInstruction(engine, replace(gate), item.behind))
-    return gated
+        if item.engine != engine or tokens is None or tokens.tile in ahead:
+            return (item,)
+        return item, PlacedInstruction(engine, replace(gate), item.behind)
+
+    return _rewrite(items, with_gate)
 
 
 def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
     """Mark the first use of some tiles in an iteration: the engine claims or waits for them."""
-    renewed: list[Item] = []
     left = set(tiles)
-    for item in items:
-        if isinstance(item, InstructionLoop):
-            inside = {name for name in left if engine in engines_touching(item, name)}
-            renewed.append(item.with_items(mark_renewals(item.items, engine, inside)))
-            left -= inside
-            continue
+
+    def mark(item: PlacedInstruction) -> Sequence[Item]:
         own = item.op.names & left if item.engine == engine else frozenset()
-        renewed.append(replace(item, op=replace(item.op, renews=True)) if own else item)
-        left -= own
-    return renewed
+        left.difference_update(own)
+        return (replace(item, op=replace(item.op, renews=True)) if own else item,)
+
+    return _rewrite(items, mark)
 
 
 def mark_earlier_uses(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
     """Mark the tiles of the previous iteration that an engine uses."""
-    found: list[Item] = []
-    for item in items:
-        if isinstance(item, InstructionLoop):
-            found.append(item.with_items(mark_earlier_uses(item.items, engine, tiles)))
-        elif item.engine == engine and (mine := item.op.names & set(tiles)):
-            found.append(replace(item, op=replace(item.op, before=frozenset(mine))))
-        else:
-            found.append(item)
-    return found
+
+    def mark(item: PlacedInstruction) -> Sequence[Item]:
+        own = item.op.names & set(tiles) if item.engine == engine else frozenset()
+        return (replace(item, op=replace(item.op, before=own)) if own else item,)
+
+    return _rewrite(items, mark)
 
 
 def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from simaccel.hardware.cores import on_chip
 from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
@@ -21,7 +20,6 @@ class LinkEngine(UnitEngine):
     The engine goes on when the last byte has left; the result of a collective arrives a lag later.
     """
 
-    kind = EngineKind.LINK
     links: list[list[tuple[Channel, int]]]
     """The cycles of each link, by step."""
     lag_cycles: State[int]

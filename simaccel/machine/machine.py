@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -22,7 +23,7 @@ from simaccel.machine.instructions import Action
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.shared_resources import enclosing_bytes
 from simaccel.machine.stateful import StatefulPart
-from simaccel.machine.totals import OperatorTotals, by_name, sum_totals, sum_work
+from simaccel.machine.totals import OperatorTotals, by_name, sum_work
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.overlap import overlapping_operators
@@ -278,13 +279,13 @@ class Machine:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
         by_operator = sum_work(self.engines, self.totals.by_operator)
-        whole = sum_totals(by_operator.values())
+        works = by_operator.values()
         return Run(
             cycles=total,
-            macs=whole.macs,
-            native_macs=whole.native_macs,
-            elements=whole.elements,
-            moved=by_name(whole.moved),
+            macs=sum(work.macs for work in works),
+            native_macs=sum(work.native_macs for work in works),
+            elements=sum(work.elements for work in works),
+            moved=by_name(sum((work.moved for work in works), start=Counter())),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=max(shared.occupancy.peak_bytes for shared in self.cores),

@@ -121,17 +121,6 @@ def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, W
     return totals
 
 
-def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
-    """Return the sum of the work of operators."""
-    found = WorkTotals()
-    for part in parts:
-        found.macs += part.macs
-        found.native_macs += part.native_macs
-        found.elements += part.elements
-        found.moved.update(part.moved)
-    return found
-
-
 def by_name(moved: collections.Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Return the bytes above 0, sorted by level and tensor."""
     return {key: n for key, n in sorted(moved.items()) if n}

@@ -28,8 +28,7 @@ from simaccel.machine.instructions import (
     mark_earlier_uses,
     mark_renewals,
     project,
-    put_after,
-    put_before,
+    put_beside,
     put_gate,
     working,
 )
@@ -324,8 +323,8 @@ class _ItemBuilder:
             )
             for act in (Action.CLAIM, Action.RELEASE)
         )
-        put_after(made, touching_at[-1], PlacedInstruction(last, release), tile)
-        put_before(made, touching_at[0], PlacedInstruction(first, claim), tile)
+        put_beside(made, touching_at[-1], PlacedInstruction(last, release), tile, after=True)
+        put_beside(made, touching_at[0], PlacedInstruction(first, claim), tile, after=False)
         return made
 
     @staticmethod
@@ -361,10 +360,10 @@ class _ItemBuilder:
             came = holder not in ("", first)
             tokens = self._ready(operator, tile, holder, first) if came else None
             if tokens and not promised:
-                put_after(out, spot, _pass(holder, Action.POST, tokens), tile)
+                put_beside(out, spot, _pass(holder, Action.POST, tokens), tile, after=True)
             out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
             if tokens and not cyclic:
-                put_before(out, len(out) - 1, _pass(first, Action.WAIT, tokens), tile)
+                put_beside(out, len(out) - 1, _pass(first, Action.WAIT, tokens), tile, after=False)
             holder, spot = last, len(out) - 1
             promised = first if cyclic else ""
         if promised:
