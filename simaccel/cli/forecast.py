@@ -107,7 +107,7 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
         except SimaccelError as error:
             searches.append((name, str(error)))
             continue
-        searches += [(f"{name}, {part}" if part else name, forecast) for part, forecast in each]
+        searches += [(", ".join(filter(None, (name, part))), one) for part, one in each]
     return searches
 
 

@@ -114,9 +114,8 @@ def _forecast(
     as_json: bool,
 ) -> None:
     """Estimate the searches of each phase, of a pipeline those of each stage."""
-    from simaccel.cli.forecast import show_forecast
+    from simaccel.cli.forecast import forecasts_of, show_forecast
     from simaccel.report.generation import cut_line, sent_line
-    from simaccel.study.forecast import forecasts
     from simaccel.study.generation import settle_phases
     from simaccel.study.points import WeightedWorkload
 
@@ -124,13 +123,11 @@ def _forecast(
     phases |= {f"decode after {kv_len}": step for kv_len, step in decodes.items()}
     point, plan = settle_phases(point, [*decodes.values()], tokens or 1)
     lines = [] if plan is None else [(cut_line if tokens else sent_line)(plan)]
-    searches = [
-        (", ".join(filter(None, (name, part))), forecast)
-        for name, phase in phases.items()
-        for part, forecast in forecasts(
-            replace(point, loads=(WeightedWorkload(phase),)).place_workloads()
-        )
+    points = [
+        replace(point, loads=(WeightedWorkload(phase),)).place_workloads()
+        for phase in phases.values()
     ]
+    searches = forecasts_of(points, [*phases])
     show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 

@@ -138,17 +138,8 @@ def part_figures(part: DramPart) -> dict[str, object]:
 
 def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
     """Tabulate the throughput of access patterns on a part, one per row."""
-    figures = (Column(head, name, number_text) for name, head in _PATTERN_FIGURES.items())
+    figures = (Column(head, name, "{:.4g}".format) for name, head in _PATTERN_FIGURES.items())
     return tabulate(rows, (*texts("pattern", "settings"), *figures))
-
-
-def number_text(value: str | float | None) -> str:
-    """Return a figure with four digits; a missing one as a dash.
-
-    >>> number_text(0.123456), number_text(None)
-    ('0.1235', '-')
-    """
-    return f"{value:.4g}" if isinstance(value, float) else "-"
 
 
 def import_table(imported: ImportedWorkload) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any, Final
@@ -51,17 +51,26 @@ _SEEN = 0.25
 """Percent of the cycles below which a cause is neither visible nor in the legend."""
 
 
-def array_shares(result: dict[str, Any]) -> dict[str, float]:
-    """Return what the array does in percent of the cycles: busy, idle and each stall cause.
+def array_causes(array: Mapping[str, int], sfu: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the array's cycles by cause, of both engines' cycles by cause, ``busy`` included.
 
-    While it waits for the SFU, it waits for the SFU's work or for what the SFU waits for.
+    Without work it waits for the SFU: for the SFU's work, or for what the SFU waits for.
     """
-    array, cycles = result["engines"][ARRAY], result["cycles"]
-    parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
-    sfu = result["engines"].get(SFU)
-    if sfu and sfu["busy"] and not array["busy"]:
-        parts = {SFU: sfu["busy"], "idle": sfu["idle"], **sfu["stalls"]}
-    return {cause: 100 * n / cycles for cause, n in parts.items()}
+    if array.get("busy") or not sfu.get("busy"):
+        return array
+    return {SFU if cause == "busy" else cause: n for cause, n in sfu.items()}
+
+
+_NEVER: Final[dict[str, Any]] = {"busy": 0, "idle": 0, "stalls": {}}
+
+
+def array_shares(result: dict[str, Any]) -> dict[str, float]:
+    """Return what the array does in percent of the cycles: busy, idle and each stall cause."""
+    array, sfu = (
+        {"busy": engine["busy"], "idle": engine["idle"], **engine["stalls"]}
+        for engine in (result["engines"][ARRAY], result["engines"].get(SFU, _NEVER))
+    )
+    return {c: 100 * n / result["cycles"] for c, n in array_causes(array, sfu).items()}
 
 
 def causes_of(rows: Sequence[StudyRow]) -> list[str]:

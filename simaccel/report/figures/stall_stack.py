@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +13,7 @@ from matplotlib.lines import Line2D
 from simaccel.diagnosis.stalls import OperatorDiagnosis, diagnose, ideal_cycles
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
-from simaccel.report.figures.comparison import FILLED
+from simaccel.report.figures.comparison import FILLED, array_causes
 from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
 from simaccel.report.figures.window import Panel, ShownWindow, part_text
 from simaccel.report.units import cycles_text, short_names, short_share_text
@@ -85,16 +84,9 @@ def stall_stacks(
 
 
 def _engine_causes(part: OperatorDiagnosis, engine: str) -> Mapping[str, int]:
-    """Return an engine's cycles in an operator by cause.
-
-    Where the array has no work in it, it waits for the SFU: for its work, and for what it waits for
-    itself.
-    """
-    own, sfu = part.engines[engine], part.engines.get(SFU, {})
-    if engine != ARRAY or "busy" in own or "busy" not in sfu:
-        return own
-    waits = Counter({cause: n for cause, n in sfu.items() if cause != "busy"})
-    return waits + Counter({SFU: sfu["busy"]})
+    """Return an engine's cycles in an operator by cause."""
+    own = part.engines[engine]
+    return array_causes(own, part.engines.get(SFU, {})) if engine == ARRAY else own
 
 
 def _reduce_stacks(stacks: Sequence[StallStack]) -> list[StallStack]:
