@@ -107,7 +107,7 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
         except SimaccelError as error:
             searches.append((name, str(error)))
             continue
-        searches += [(", ".join(filter(None, (name, part))), one) for part, one in each]
+        searches += [(", ".join(filter(None, (name, part))), cost) for part, cost in each]
     return searches
 
 
