@@ -11,7 +11,7 @@ the interpreter executes only the iterations that contain it. No large tensor is
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +39,10 @@ from simaccel.diagnosis.sampled_values import (
 from simaccel.errors import SimaccelError
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Group, Mapping
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.interpreter import interpret_within
-from simaccel.program.program import Node, Program, ProgramError, ProgramLoop
 from simaccel.program.program import Operator as OperatorNode
+from simaccel.program.program import Program, ProgramError, ProgramLoop
 from simaccel.program.shared_tensors import Box, DramTensor
 from simaccel.run.conservation import require_program
 from simaccel.workload import Operator, Workload
@@ -141,7 +142,8 @@ class _CheckedMemory:
         macs: dict[str, int] = {}
         for node in mapping.body:
             spaces = {group.name: (group, self.layouts[group.name].space) for group in node.groups}
-            body = [operator for operator in _operators(program.body) if operator.name in spaces]
+            every = operators_with_tiles(program.body)
+            body = [operator for operator, _ in every if operator.name in spaces]
             made = written_views(body)
             point = {} if seed is None else _draw_point(spaces, made, seed)
             spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
@@ -273,14 +275,6 @@ def _whole_ranks(space: IterationSpace, made: Collection[str]) -> set[str]:
         dims = (dim for _, view in op.uses if view.name in made for dim in view.terms)
         whole |= {rank for dim in dims if len(dim) > 1 or dim[0][1] != 1 for rank, _ in dim}
     return whole
-
-
-def _operators(body: Sequence[Node]) -> Iterator[OperatorNode]:
-    for node in body:
-        if isinstance(node, OperatorNode):
-            yield node
-        elif isinstance(node, ProgramLoop):
-            yield from _operators(node.body)
 
 
 def _sum_work(body: Sequence[OperatorNode], spans: Map[str, Span]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from simaccel.program import program as nodes
 
@@ -73,19 +74,13 @@ def _in_steps(body: Sequence[nodes.Node], name: str, ranks: frozenset[str]) -> t
 def _with_slots(command: nodes.Command, slots: Mapping[str, int]) -> nodes.Command:
     """Return a command whose tiles have the slots of their names, each operand in its own view."""
 
-    def add_slots(tile: nodes.Tile) -> nodes.Tile:
-        return replace(tile, slots=slots[tile.name])
+    def add_slots(value: Any) -> Any:  # noqa: ANN401 - the value of any field
+        if isinstance(value, nodes.Tile):
+            return replace(value, slots=slots[value.name])
+        return tuple(map(add_slots, value)) if type(value) is tuple else value
 
-    if isinstance(command, nodes.Compute | nodes.Sfu):
-        inputs = tuple(add_slots(tile) for tile in command.inputs)
-        return replace(command, out=add_slots(command.out), inputs=inputs)
-    if isinstance(command, nodes.UnitCommand):
-        command = replace(command, out=add_slots(command.out))
-    if isinstance(command, nodes.Load) and command.source is not None:
-        command = replace(command, source=add_slots(command.source))
-    if isinstance(command, nodes.Store) and command.target is not None:
-        command = replace(command, target=add_slots(command.target))
-    return replace(command, tile=add_slots(command.tile))
+    changed = {own.name: add_slots(getattr(command, own.name)) for own in fields(command)}
+    return replace(command, **changed)
 
 
 def _going_back(operator: nodes.Operator) -> dict[str, frozenset[str]]:

@@ -170,15 +170,18 @@ def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str
 
 
 def bound_json(
-    predicted: Prediction | GroupPrediction, run: Run | OperatorRun | None = None
+    predicted: Prediction | GroupPrediction,
+    run: Run | OperatorRun | None = None,
+    terms: Map[str, int] | None = None,
 ) -> dict[str, Any]:
     """Return the bound in cycles by term, the work of each resource, and a run's other cycles.
 
-    Of a row there is no run: where rows overlap, its bound is the work of its busiest resource.
+    ``terms``: those of a row (`row_terms`), which has no other cycles where rows overlap.
     """
+    terms = dict(predicted.bound_terms if terms is None else terms)
     bound: dict[str, Any] = {
-        "cycles": predicted.bound_cycles,
-        "terms": dict(predicted.bound_terms),
+        "cycles": sum(terms.values()),
+        "terms": terms,
         "by": predicted.bound_by,
     }
     if run is not None:
@@ -255,11 +258,6 @@ def row_terms(row: Row) -> dict[str, int]:
 
 def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     run, predicted = row.run, row.predicted
-    bound = bound_json(predicted, run)
-    if predicted.overlaps:
-        terms = row_terms(row)
-        cycles = sum(terms.values())
-        bound["bound"] = {"cycles": cycles, "terms": terms, "by": predicted.bound_by}
     return {
         "name": run.name,
         "cycles": run.cycles,
@@ -268,7 +266,7 @@ def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
         "native_macs": run.native_macs,
         "utilisation": row.utilisation(result.accelerator),
         "limit": {"name": row.limit.name, "share": row.limit.share},
-        **bound,
+        **bound_json(predicted, None if predicted.overlaps else run, row_terms(row)),
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

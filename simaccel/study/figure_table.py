@@ -6,7 +6,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, suggest
@@ -179,11 +181,9 @@ def read_limit(text: str) -> FigureLimit:
 
 def _number(text: str, name: str) -> float | None:
     """Return the value of a limit of figure ``name``; None if it is not a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        try:
-            return parse_quantity(text, "B") if name.endswith("_bytes") else None
-        except ValueError:
-            return None
-    return number if math.isfinite(number) else None
+    readers: tuple[Callable[[str], float], ...] = (float, partial(parse_quantity, kind="B"))
+    for read in readers[: 1 + name.endswith("_bytes")]:
+        with suppress(ValueError):
+            number = read(text)
+            return number if math.isfinite(number) else None
+    return None

@@ -23,6 +23,7 @@ from collections.abc import Mapping as Map
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -138,7 +139,7 @@ def result_key(
     if options is not None:
         named = {name: value for name, value in vars(options).items() if name not in _UNDECISIVE}
         decisive["options"] = {**named, "effort": asdict(options.effort)}
-    return digest(_sorted_text(decisive))
+    return digest(_text(decisive, is_sorted=True))
 
 
 @lru_cache(maxsize=4096)
@@ -148,7 +149,7 @@ def _workload_text(workload: Workload) -> str:
 
 @lru_cache(maxsize=4096)
 def _accelerator_text(accelerator: Accelerator) -> str:
-    return _sorted_text(_decisive(accelerator_document(accelerator)))
+    return _text(_decisive(accelerator_document(accelerator)), is_sorted=True)
 
 
 def _decisive(value: object) -> object:
@@ -188,17 +189,9 @@ def write_json(path: Path, document: object) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _text(value: object) -> str:
-    """Return plain data as JSON, in its own order, which tables keep."""
-    return json.dumps(value, default=_number)
-
-
-def _sorted_text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, default=_number)
-
-
-def _number(value: Any) -> Any:  # noqa: ANN401 - one of numpy's
-    return value.item()
+def _text(value: object, *, is_sorted: bool = False) -> str:
+    """Return plain data as JSON, by default in its own order, which tables keep."""
+    return json.dumps(value, sort_keys=is_sorted, default=methodcaller("item"))  # of numpy
 
 
 _SHOWS: Final = ("cli", "report", "trace")
