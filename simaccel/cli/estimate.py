@@ -109,7 +109,7 @@ def map_workload(
 
 def _nest_inputs(experiment: ExperimentOptions) -> NestInputs:
     from simaccel.hardware.dataflow import parse_constraints
-    from simaccel.study.precision import gather_placed
+    from simaccel.study.placement import gather_placed
 
     workload, accelerator, strategy, constraints, _ = gather_placed(
         experiment.workload.read,

@@ -87,7 +87,7 @@ class ExperimentOptions:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
         """
-        from simaccel.study.precision import compile_for, gather_placed
+        from simaccel.study.placement import compile_for, gather_placed
 
         workload, accelerator, name = gather_placed(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simaccel.hardware import Accelerator
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import CLASSES, Workload
 from simaccel.workload.precision import NATIVE
 from simaccel.workload.tensors import class_of

@@ -29,7 +29,7 @@ from simaccel.schedulers import MAPSPACES, Options, settle_options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 from simaccel.study.capacity import require_room
-from simaccel.study.precision import compile_for, place_on
+from simaccel.study.placement import compile_for, place_on
 from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload
 

@@ -25,8 +25,8 @@ from simaccel.numbers import in_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
 from simaccel.study.chip_share import settle_loads, spread_experts
+from simaccel.study.placement import place_on
 from simaccel.study.points import Point
-from simaccel.study.precision import place_on
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.stages import (

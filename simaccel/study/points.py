@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import WorkerDiedError
 from simaccel.plugins import Plugin, Registry
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator

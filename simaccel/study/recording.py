@@ -17,7 +17,7 @@ from simaccel.run.run import Progress
 from simaccel.schedulers import Options
 from simaccel.study.documents import accelerator_document, recorded_workload
 from simaccel.study.experiment import ExperimentResult, result_json, simulate
-from simaccel.study.precision import compile_for, place_on
+from simaccel.study.placement import compile_for, place_on
 from simaccel.study.store import code_digest
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from simaccel.version import version

@@ -34,7 +34,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.search.effort import OBJECTIVES, Objective
 from simaccel.study.documents import accelerator_document
-from simaccel.study.precision import compile_for, gather_placed
+from simaccel.study.placement import compile_for, gather_placed
 from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload
 

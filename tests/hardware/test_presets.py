@@ -16,7 +16,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
 from simaccel.study.documents import accelerator_document
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import gemm, parse_workload, with_precision
 from tests.cli.conftest import Call, cli
 from tests.refusals import faults_of, refusal_of

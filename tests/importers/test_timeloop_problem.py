@@ -8,7 +8,7 @@ from simaccel import load_accelerator
 from simaccel.errors import InputError
 from simaccel.files.documents import document_text
 from simaccel.importers.workloads import load_workload
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import conv2d, parse_workload
 from tests.refusals import refusal_of
 

@@ -22,7 +22,7 @@ from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Keep, Loop
 from simaccel.report.pods import measured_lines
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import (
     Conv,
     Vector,

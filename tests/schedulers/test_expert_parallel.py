@@ -18,7 +18,7 @@ from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.study.chip_share import grouped_experts, spread_experts
 from simaccel.study.experiment import simulate
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.experts import ways_of

@@ -15,7 +15,7 @@ from simaccel.schedulers.chip_work import ChipWork
 from simaccel.study.capacity import require_room
 from simaccel.study.chip_share import chip_share
 from simaccel.study.experiment import simulate
-from simaccel.study.precision import place_on
+from simaccel.study.placement import place_on
 from simaccel.workload import TRANSFORMERS, Transformer, Workload, build, transformer
 from simaccel.workload.stages import stage_of
 from tests.program.programs import attention_workload

@@ -16,7 +16,7 @@ from simaccel.hardware.presets import list_accelerators
 from simaccel.papers.flat.commands.rows import roofline_points
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
-from simaccel.study.precision import compile_for
+from simaccel.study.placement import compile_for
 from simaccel.verbs.comparing import Comparison
 from simaccel.workload import Workload
 

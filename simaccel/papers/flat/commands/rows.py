@@ -22,8 +22,8 @@ from simaccel.run.limits import attention_operators, operators_of
 from simaccel.schedulers import Options
 from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import total_of
+from simaccel.study.placement import compile_for
 from simaccel.study.points import Point, Record, StudyRow
-from simaccel.study.precision import compile_for
 from simaccel.units import ARRAY, LIMITS, LINK
 from simaccel.workload import Vector, Workload
 
@@ -64,7 +64,7 @@ def roofline_points(
 ) -> Iterator[Record]:
     """Yield the operational intensity of each group, its roofline, and the result (Fig. 5).
 
-    ``workload``: as the dataflow of the run has it (`simaccel.study.precision.compile_for`).
+    ``workload``: as the dataflow of the run has it (`simaccel.study.placement.compile_for`).
     ``macs_per_byte`` is relative to the bytes moved; ``most_macs_per_byte`` to the bytes that have
     to move if all inputs and outputs of a group are in DRAM before and after it (of single
     operators in `flex`, whose S may stay on chip, so that it moves less; of L, softmax and A

@@ -90,7 +90,7 @@ def _inputs(wanted: WantedSpace) -> tuple[Accelerator, Workload, _Sizes]:
 def _space(accelerator: Accelerator, given: Workload, axes: _Sizes) -> DirectedSpace:
     from simaccel.hardware import SpatialArraySpec
     from simaccel.papers.maestro.commands.design_space import DirectedSpace
-    from simaccel.study.precision import place_on
+    from simaccel.study.placement import place_on
 
     workload = place_on(given, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):

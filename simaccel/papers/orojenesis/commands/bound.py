@@ -79,7 +79,7 @@ def bound(
     inputs = [Path(options.name)] if options.is_file() else []
     inputs += accelerator_paths(hw) if hw is not None else []
     files = OutputFiles(paths, force, inputs)
-    from simaccel.study.precision import gather_placed
+    from simaccel.study.placement import gather_placed
 
     workload, accelerator, room = gather_placed(
         options.read,

@@ -19,7 +19,7 @@ from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.report.tables import Table
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
-from simaccel.study.precision import gather_placed
+from simaccel.study.placement import gather_placed
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
