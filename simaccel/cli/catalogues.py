@@ -46,10 +46,10 @@ def hw() -> None:
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel or with plug-ins, chips first."""
-    from simaccel.hardware.load import peak_macs_per_second
     from simaccel.hardware.presets import list_accelerators
+    from simaccel.hardware.resources import peak_macs_per_second
     from simaccel.importers.accelerators import load_accelerator
-    from simaccel.report.catalogues import accelerators_table
+    from simaccel.report.accelerators import accelerators_table
     from simaccel.report.tables import pick
 
     accelerators: list[Accelerator] = []
@@ -81,8 +81,8 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     The JSON is a valid accelerator file.
     """
-    from simaccel.hardware.load import accelerator_rows
     from simaccel.importers.accelerators import load_accelerator
+    from simaccel.report.accelerators import accelerator_rows
     from simaccel.study.documents import accelerator_document
 
     accelerator = load_accelerator(name, overrides)

@@ -1,4 +1,4 @@
-"""Resources that move bytes: their names, and the bytes per cycle of each."""
+"""Limits of a chip: its peak, and the resources that move bytes with the rate of each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from simaccel.hardware.accelerator import Accelerator
+from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.cores import CHIP, CORE_NOC, PIPELINE, core_of_name, without_core
+from simaccel.numbers import BITS, TOLD_APART
 
 
 def resource(channel: str) -> str:
@@ -70,3 +72,16 @@ def limits_of(accelerator: Accelerator, engines: Iterable[str]) -> dict[str, Fra
         name: None if rate is None else rate * counts.get(name, cores)
         for name, rate in rates.items()
     } | {LINK_CHANNEL: chips * sum(limited, Fraction(0)) if len(limited) == len(links) else None}
+
+
+def peak_macs_per_second(accelerator: Accelerator) -> float:
+    """Return the peak MACs per second of a chip, in its own precision.
+
+    >>> from simaccel import load_accelerator
+    >>> 2 * peak_macs_per_second(load_accelerator("edge_tpu")) / 1e12
+    3.93216
+    """
+    numbers, array = accelerator.precision.by_class.values(), accelerator.array
+    elements = [(BITS[name], name if name in TOLD_APART else "") for name in numbers]
+    pace = array.pace(elements) if isinstance(array, ArraySpec) and elements else 1
+    return float(accelerator.pes * accelerator.clock_hz / pace)

@@ -1,4 +1,4 @@
-"""Tables of catalogues: accelerators, workloads, DRAM parts, imported models."""
+"""Tables of catalogues: workloads, DRAM parts, imported models."""
 
 from __future__ import annotations
 
@@ -8,28 +8,12 @@ from operator import itemgetter
 from typing import Final
 
 from simaccel.files.accounting import MOST_LISTED
-from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.part import DramPart
-from simaccel.hardware.load import peak_macs_per_second
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
 from simaccel.report.tables import Column, Table, pick, tabulate, texts
-from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
+from simaccel.report.units import bytes_text, cycles_text, share_text
 from simaccel.workload import Einsum, Model, Network, OperatorRow, Transformer, Workload, network
-
-
-def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
-    """Tabulate accelerators, one per row: peak, memory and bandwidth of a chip, and its purpose."""
-    peak = "{:,.4g}".format
-    columns = (
-        *texts("name"),
-        Column("TOPS", "", lambda chip: peak(2e-12 * peak_macs_per_second(chip))),
-        Column("memory", "dram.capacity_bytes", "B", missing="unlimited"),
-        Column("bandwidth", "dram.bandwidth_bytes_per_second", rate_text, missing="unlimited"),
-        Column("buffer", "buffer.capacity_bytes", "B", missing="unlimited"),
-        Column("what it is; what it is good for", "description", kind="wrapped"),
-    )
-    return tabulate(accelerators, columns)
 
 
 def fields_table(

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte, mac_pj, sram_pj_per_byte
-from simaccel.hardware.load import accelerator_rows, with_values
+from simaccel.hardware.load import with_values
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.accelerators import accelerator_rows
 from simaccel.study.documents import accelerator_document
 from simaccel.study.experiment import simulate
 from simaccel.workload import gemm

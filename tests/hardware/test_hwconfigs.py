@@ -6,9 +6,9 @@ import yaml
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator, ArraySpec, Rate
 from simaccel.hardware.area.parts import area_of
-from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.accelerators import accelerator_rows
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.study.experiment import simulate
 from simaccel.workload import build

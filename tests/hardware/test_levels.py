@@ -10,9 +10,9 @@ from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.dataflow import LevelConstraint, merge_constraints, parse_constraints, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy
-from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.accelerators import accelerator_rows
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.study.documents import accelerator_document
 from simaccel.workload import gemm

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator, presets
-from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.accelerators import accelerator_rows
 from tests.refusals import faults_of
 
 TOY: dict[str, Any] = yaml.safe_load(

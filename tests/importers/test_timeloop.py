@@ -7,8 +7,8 @@ import pytest
 
 from simaccel import load_accelerator, load_workload, simulate
 from simaccel.errors import InputError
-from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.report.accelerators import accelerator_rows
 from tests.refusals import refusal_of
 
 NESTED = """
