@@ -170,7 +170,7 @@ def show_fronts(
     x, y = (FRONT_COLUMNS[figure] for figure in front)
     files.show_rows(
         title,
-        lambda: (fronts.pareto_table(rows, x, y), *fronts.pareto_lines(rows)),
+        lambda: (fronts.pareto_table(rows, x, y), *map(fronts.pareto_line, rows)),
         lambda: fronts.pareto_json(rows, *front),
         csv=lambda: fronts.pareto_rows(rows),
         plot=lambda: figures.draw_pareto(rows, x, y, title),

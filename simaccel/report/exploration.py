@@ -119,13 +119,14 @@ def counted_lines(exploration: ExploredDesigns, most: int | None = MOST_ROWS) ->
     outside = sum(not point.within and not point.problem for point in points)
     on = [point for point in points if point.frontier]
     lost = [point for point in failed if point.lost]
+    named = [([f"{s.axis.name}={s.text}" for s in each.settings], each.problem) for each in lost]
     reasons = _count_reasons([point.problem for point in failed if not point.lost])
     return [
         f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
         + (f" (shown: {most})" if most is not None and len(points) > most else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons[:_MOST_REASONS]),
-        *(f"{_name_design(point)}: {point.problem}" for point in lost[:MOST_ROWS]),
+        *(f"{' '.join(names) or 'the design'}: {problem}" for names, problem in named[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
 
@@ -143,11 +144,6 @@ def _count_reasons(problems: Sequence[str]) -> list[tuple[str, int]]:
         every[0] if len(set(every)) == 1 else reason: len(every) for reason, every in alike.items()
     }
     return Counter(counts).most_common()
-
-
-def _name_design(one: StudyRow) -> str:
-    """Name a design by its settings, as they are given."""
-    return " ".join(f"{each.axis.name}={each.text}" for each in one.settings) or "the design"
 
 
 def effort_lines(found: ExploredDesigns) -> list[str]:

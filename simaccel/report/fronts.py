@@ -50,14 +50,10 @@ def pareto_table(rows: Sequence[StudyRow], x: str, y: str) -> Table:
     return tabulate(shown, columns, apart=lambda point: id(point["row"]))
 
 
-def pareto_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a line for each dataflow: how its front was found, or why there is none."""
-    return [f"{row.dataflow}: {_line(row)}" for row in rows]
-
-
-def _line(row: StudyRow) -> str:
+def pareto_line(row: StudyRow) -> str:
+    """Return a line on how the front of a dataflow was found, or why there is none."""
     if row.problem:
-        return row.problem
+        return f"{row.dataflow}: {row.problem}"
     n, shown = row.run["points_in_all"], min(len(front_points(row)), SHOWN)
     points = count_text(n, "point")
     if shown < n:
@@ -65,7 +61,7 @@ def _line(row: StudyRow) -> str:
     how = "of which those with the least bounds were run"
     if row.run["proved"]:
         how = "each was run or can't be better, by its bound"
-    return f"{points} of {row.run['seen']:,} mappings, {how}"
+    return f"{row.dataflow}: {points} of {row.run['seen']:,} mappings, {how}"
 
 
 def pareto_json(rows: Sequence[StudyRow], x: str, y: str) -> dict[str, Any]:

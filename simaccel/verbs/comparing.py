@@ -225,7 +225,9 @@ def _points(
     pairs = list(product(inputs[: len(workloads)], read))
     if single:
         ((workload, accelerator),) = pairs
-        return operator_points(workload, accelerator, each, _estimates(workloads[0]))
+        sheet = str(workloads[0]) if isinstance(workloads[0], str | Path) else ""
+        estimates = load_estimates(sheet) if sheet.lower().endswith(".csv") else {}
+        return operator_points(workload, accelerator, each, estimates)
     axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(read) == 1 else _RUN
     return [
         base_point(a, b, Setting(axis, _name(axis, a, b), _name(axis, a, b), place=at))
@@ -251,11 +253,6 @@ def operator_points(
         own = replace(point, loads=loads, settings=settings, whole=workload)
         points.append(replace(own, estimate_cycles=estimates.get(name)))
     return points
-
-
-def _estimates(given: WorkloadLike) -> Mapping[str, float]:
-    is_sheet = isinstance(given, str | Path) and str(given).lower().endswith(".csv")
-    return load_estimates(str(given)) if is_sheet else {}
 
 
 def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
