@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections import Counter
@@ -305,48 +304,33 @@ def fold_paddings(
     values: Mapping[str, Value],
     ranks: Mapping[str, int],
     outputs: Sequence[str],
-) -> list[Proto]:
-    """Return the nodes, with paddings of zeros as pads of the convolutions that read them.
+) -> None:
+    """Make paddings of zeros pads of the convolutions that read them.
 
-    Pad nodes that are folded have no inputs any more; one that another node reads, too, stays.
+    Pad nodes that are folded lose their inputs; one that another node reads, too, stays.
     ``values``: of constants; ``ranks``: dimensions of tensors; ``outputs`` of the graph.
     """
     readers: dict[str, list[Proto]] = {}
     for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    folded = {}
     for node in nodes:
         pads = _zeros(node, values, ranks)
-        reading = readers.get(node.output[0], []) if node.output else []
-        if (
-            pads
-            and node.output[0] not in outputs
-            and all(_takes(reader, node) for reader in reading)
-        ):
-            folded[node.output[0]] = node.input[0], pads
-    made = []
-    for node in nodes:
-        if _first_input(node) in folded:
-            made.append(_pad_convolution(node, *folded[node.input[0]]))
-        elif node.op_type == "Pad" and node.output[0] in folded:
-            made.append(copy.deepcopy(node))
-            del made[-1].input[:]
-        else:
-            made.append(node)
-    return made
+        if not pads or node.output[0] in outputs:
+            continue
+        convolutions = readers.get(node.output[0], [])
+        if all(_takes(reader, node.output[0]) for reader in convolutions):
+            for convolution in convolutions:
+                _add_pads(convolution, node.input[0], pads)
+            del node.input[:]
 
 
-def _first_input(node: Proto) -> str:
-    return node.input[0] if node.input and node.op_type == "Conv" else ""
-
-
-def _takes(node: Proto, padding: Proto) -> bool:
-    """Return whether a node is a convolution that reads a padding, with explicit pads or none."""
+def _takes(node: Proto, padding: str) -> bool:
+    """Return whether a node is a convolution of a padding, with explicit pads or none."""
+    plain = node.op_type == "Conv" and not node.domain
     auto = attribute_of(node, "auto_pad", "NOTSET")
-    once = list(node.input).count(padding.output[0]) == 1
-    said = auto in {"NOTSET", "VALID", ""}
-    return bool(_first_input(node) == padding.output[0] and not node.domain and said and once)
+    once = node.input[0] == padding and list(node.input).count(padding) == 1
+    return bool(plain and once and auto in {"NOTSET", "VALID", ""})
 
 
 def _zeros(node: Proto, values: Mapping[str, Value], ranks: Mapping[str, int]) -> list[int]:
@@ -370,14 +354,12 @@ def _zeros(node: Proto, values: Mapping[str, Value], ranks: Mapping[str, int]) -
     return before[_CHANNELS:] + behind[_CHANNELS:]
 
 
-def _pad_convolution(node: Proto, source: str, pads: Sequence[int]) -> Proto:
-    """Return a convolution with pads added, that reads the padding's input."""
-    made = copy.deepcopy(node)
-    own = attribute_of(node, "pads") or [0] * len(pads)
-    made.input[0] = source
-    for one in [one for one in made.attribute if one.name in {"pads", "auto_pad"}]:
-        made.attribute.remove(one)
-    said = made.attribute.add()
+def _add_pads(convolution: Proto, source: str, pads: Sequence[int]) -> None:
+    """Add pads to a convolution, which then reads the padding's input."""
+    own = attribute_of(convolution, "pads") or [0] * len(pads)
+    convolution.input[0] = source
+    for one in [one for one in convolution.attribute if one.name in {"pads", "auto_pad"}]:
+        convolution.attribute.remove(one)
+    said = convolution.attribute.add()
     said.name, said.type = "pads", _INTS
     said.ints.extend(a + b for a, b in zip(own, pads, strict=True))
-    return made

@@ -117,8 +117,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     ranks = {name: len(shape) for name, shape in shapes.items()}
     _drop_empty_parts(model.graph.node, shapes)
     nodes, dead = _without_dead(model.graph.node, outputs)
+    fold_paddings(nodes, folder.values, ranks, outputs)
     return OnnxGraph(
-        fold_paddings(nodes, folder.values, ranks, outputs),
+        nodes,
         shapes,
         folder.values,
         folder.constants,
