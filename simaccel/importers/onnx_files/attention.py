@@ -30,11 +30,6 @@ _FLAT: Final = 3
 _MASK: Final = "a mask or bias of the scores: not read"
 _ANGLES: Final = "angles of rotary embeddings: not read"
 _BIAS: Final = "a bias of queries, keys and values: not read"
-_HARMLESS: Final = (
-    *("scale", "mask_filter_value", "softcap", "smooth_softmax", "qk_output"),
-    *("rotary_interleaved", "do_rotary", "rotary_embedding_dim"),
-)
-"""Attributes that change only values."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,7 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
 
     Keys and values of an earlier attention are [batch, heads, tokens, size].
     """
-    heads, inputs = _number(place, "num_heads"), place.node.input
+    heads, inputs = int(place.attribute("num_heads", 0)), place.node.input
     names = [name for name in inputs[:3] if name]
     packed = place.shape(len(names) - 1)
     operands: list[NodeInput] = [(name, place.network.shapes[name]) for name in names]
@@ -168,7 +163,7 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
 
 def _group_query(place: NodePlace) -> _AttentionInputs:
     """Read a GroupQueryAttention, which is causal; a window limits the keys of a token."""
-    heads, kv_heads = _number(place, "num_heads"), _number(place, "kv_num_heads")
+    heads, kv_heads = (int(place.attribute(name, 0)) for name in ("num_heads", "kv_num_heads"))
     name, shape = place.shaped_input(0)
     if not place.node.input[1]:  # queries, keys and values are packed
         size = shape[-1] // max(1, heads + 2 * kv_heads)
@@ -191,7 +186,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
 def _read_projections(place: NodePlace) -> _AttentionInputs:
     """Read ONNX Runtime's Attention, with its projection to queries, keys and values."""
     heads, (batch, tokens, inner), columns = (
-        _number(place, "num_heads"),
+        int(place.attribute("num_heads", 0)),
         place.shape(0),
         place.shape(1)[1],
     )
@@ -210,13 +205,6 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     return _AttentionInputs(
         operands, heads, heads, (kv_tokens, kv_tokens), is_rotated, unread, macs, causal
     )
-
-
-def _number(place: NodePlace, name: str) -> int:
-    """Return a number of heads, and note the attributes that change only values as read."""
-    for harmless in _HARMLESS:
-        place.attribute(harmless)
-    return int(place.attribute(name, 0))
 
 
 def _count_tokens(place: NodePlace, operand: NodeInput, past: int) -> int:

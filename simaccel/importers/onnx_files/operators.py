@@ -71,7 +71,7 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
         ("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention.attention_node
     ),
     "QAttention": attention.attention_node,
-    "RotaryEmbedding": vectors.rotary,
+    "RotaryEmbedding": vectors.unary,
     "DequantizeLinear": view_nodes.dequantise,
     "QuantizeLinear": view_nodes.quantise,
     **dict.fromkeys(("Cast", "CastLike"), view_nodes.cast),
@@ -79,51 +79,43 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(vectors.BINARY, vectors.binary),
 }
 """The function that maps each kind of node."""
-_VALUES: Final = "changes values, not their number"
-_SHAPES: Final = "the shapes of its results contain it"
-_TYPES: Final = "the types of its results contain it"
-_HARMLESS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            *("activation_alpha", "activation_beta", "activations", "alpha", "beta", "bias"),
-            *("clip", "coordinate_transformation_mode", "count_include_pad", "cubic_coeff_a"),
-            *("detect_negative", "detect_positive", "direction", "epsilon", "exclude_outside"),
-            *("exclusive", "extrapolation_value", "fmod", "gamma", "input_forget", "lambd"),
-            *("antialias", "approximate", "linear_before_reset", "mode", "momentum"),
-            *("nearest_mode", "p", "scale", "select_last_index", "softcap", "storage_order"),
-            *("upper", "direction", "reverse", "ratio", "seed", "training_mode"),
-        ),
-        _VALUES,
-    ),
-    **dict.fromkeys(
-        (
-            *("allowzero", "axes", "axis", "blocksize", "ceil_mode", "hidden_size", "keepdims"),
-            *("keep_aspect_ratio_policy", "kernel_shape", "num_outputs", "output_height"),
-            *("output_width", "scales", "shape", "spatial", "split", "starts", "ends"),
-            *("height_scale", "width_scale", "noop_with_empty_axes", "consumed_inputs", "dtype"),
-            *("output_padding", "output_shape", "pads", "broadcast", "perm", "min", "max"),
-        ),
-        _SHAPES,
-    ),
-    **dict.fromkeys(
-        (
-            *("block_size", "output_dtype", "precision", "round_mode", "saturate", "stash_type"),
-            *("softmax_precision", "to"),
-        ),
-        _TYPES,
-    ),
-    "is_test": "all models are run, not trained",
-    "qk_matmul_output_mode": "selects which of its results is an output",
-}
+_HARMLESS_IN_RUNTIME: Final = frozenset(
+    (
+        *("accuracy_level", "alpha", "beta", "block_size", "ceil_mode", "channels_last"),
+        *("count_include_pad", "do_rotary", "epsilon", "gather_axis", "interleaved"),
+        *("is_packed_batching", "mask_filter_value", "mask_index_type", "num_heads", "qk_output"),
+        *("quant_type", "quantize_axis", "rotary_embedding_dim", "rotary_interleaved", "scale"),
+        *("smooth_softmax", "softcap"),
+    )
+)
+"""Attributes that change no figure where no handler reads them, of all nodes."""
+_HARMLESS: Final = _HARMLESS_IN_RUNTIME | frozenset(
+    (
+        # of values, not of their number
+        *("activation_alpha", "activation_beta", "activations", "antialias", "approximate", "bias"),
+        *("clip", "coordinate_transformation_mode", "cubic_coeff_a", "detect_negative"),
+        *("detect_positive", "direction", "exclude_outside", "exclusive", "extrapolation_value"),
+        *("fmod", "gamma", "input_forget", "lambd", "linear_before_reset", "mode", "momentum"),
+        *("nearest_mode", "p", "ratio", "reverse", "seed", "select_last_index", "storage_order"),
+        *("training_mode", "upper"),
+        # said by the shapes of the results
+        *("allowzero", "axes", "axis", "batch_dims", "blocksize", "broadcast", "consumed_inputs"),
+        *("ends", "height_scale", "hidden_size", "keep_aspect_ratio_policy", "keepdims"),
+        *("kernel_shape", "max", "min", "noop_with_empty_axes", "num_outputs", "output_height"),
+        *("output_padding", "output_shape", "output_width", "pads", "perm", "scales", "shape"),
+        *("spatial", "split", "starts", "width_scale"),
+        # said by the types of the results, or of training, or of which results are outputs
+        *("dtype", "output_dtype", "precision", "round_mode", "saturate", "softmax_precision"),
+        *("stash_type", "to", "is_test", "qk_matmul_output_mode"),
+    )
+)
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
-_FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))
-"""Of these attributes those that change no figure in ONNX Runtime's own nodes either."""
 
 
 def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
-        harmless = _FACTORS if place.node.domain else _HARMLESS
+        harmless = _HARMLESS_IN_RUNTIME if place.node.domain else _HARMLESS
         if one.name not in place.builder.attributes and one.name not in harmless:
             name = f"{place.name}.{one.name}"
             yield AccountEntry(name, "not taken", "not read", "attribute")

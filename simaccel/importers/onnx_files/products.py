@@ -186,8 +186,6 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     """Map a product with block-quantised weights of shape [N, K]; scales are not moved."""
     inner, columns = place.attribute("K"), place.attribute("N")
     bits = place.attribute("bits", 4)
-    for harmless in ("block_size", "quant_type", "accuracy_level"):
-        place.attribute(harmless)
     root = place.builder.root(f"{place.name}.W", "weight", bits=bits)
     weights: NodeInput = fresh(root, (columns, inner), (0, 1)), (columns, inner)
     entry = _take_product(place, Factor(weights, "weight", transposed=True), inner)

@@ -55,7 +55,7 @@ _COERCED: Final = 13
 
 
 def unary(place: NodePlace) -> AccountEntry:
-    """Map an elementwise function; its other inputs are not read."""
+    """Map a function of elements, or a rotary embedding; its other inputs are not read."""
     for number in range(1, len(place.node.input)):
         place.report_input(number, "a bias, or another factor: not read")
     return _one_pass(place, UNARY.get(place.node.op_type, "scale"))
@@ -65,13 +65,6 @@ def _one_pass(place: NodePlace, kind: str = "scale", axis: int | None = None) ->
     operands = [place.shaped_input(0)]
     made = place.builder.vector(place.name, kind, place.out_shape, operands, axis)
     return place.take_node(kind, made=made)
-
-
-def rotary(place: NodePlace) -> AccountEntry:
-    """Map a rotary embedding as one pass; angles and positions are not read."""
-    for name in ("interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"):
-        place.attribute(name)
-    return unary(place)
 
 
 def binary(place: NodePlace) -> AccountEntry:
@@ -188,7 +181,6 @@ def group_norm(place: NodePlace) -> AccountEntry:
 def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.out_shape)
-    place.attribute("p")
     return _one_pass(place, "rms_norm", axis)
 
 
@@ -223,8 +215,6 @@ def pool(place: NodePlace) -> AccountEntry:
     if why := place.wrong_window("a pooling", reach):
         return place.pass_node("not taken", why)
     windows = windows_of(place, place.shape(0)[2:], reach)
-    for name in ("ceil_mode", "channels_last", "count_include_pad"):
-        place.attribute(name)
     image = layers.WindowedOperand(place.builder, place.name, place.shaped_input(0), windows)
     return place.take_node(kind, made=image.add_pooling(kind))
 
@@ -236,7 +226,6 @@ def reduction(place: NodePlace) -> AccountEntry:
     if place.node.op_type.startswith("Arg"):
         axes = [int(place.attribute("axis", 0))]
     if "Global" in place.node.op_type:
-        place.attribute("channels_last")
         axes = list(range(2, count))
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]

@@ -242,10 +242,8 @@ def gather(place: NodePlace) -> AccountEntry:
         axis = int(place.attribute("axis", 0)) % len(table)
         wide = (*(1,) * axis, *indices, *(1,) * (len(made) - axis - len(indices)))
     elif kind == "GatherElements":
-        place.attribute("axis")
         wide = made
     else:
-        place.attribute("batch_dims")
         numbers = indices[-1]
         wide = (*indices[:-1], *(1,) * (len(made) - len(indices) + 1))
     source = place.node.input[0]
@@ -256,8 +254,6 @@ def gather(place: NodePlace) -> AccountEntry:
 def gather_blocks(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of few bits, whose blocks have scales."""
     bits, made = place.attribute("bits", 4), place.out_shape
-    for harmless in ("gather_axis", "quantize_axis", "block_size"):
-        place.attribute(harmless)
     root = place.builder.root(f"{place.name}.I", "weight", bits=bits)
     rows = fresh(root, made, range(len(made)))
     indices = place.node.input[1], _lead(place.shape(1), made)
@@ -273,7 +269,6 @@ def embed(place: NodePlace) -> AccountEntry:
     Without indices of positions, these are the first ones, the same for all samples.
     """
     made, builder = place.out_shape, place.builder
-    place.attribute("mask_index_type")
     summed = _embed_rows(place, (2, 0), "words")
     rows: dict[str, NodeInput] = {}
     if _has(place.node, 1):
