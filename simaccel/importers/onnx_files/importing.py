@@ -19,7 +19,7 @@ from simaccel.importers.onnx_files.operators import (
     DOMAINS,
     FREE,
     HANDLERS,
-    MULTIPLY,
+    PRODUCTS,
     UNCOUNTED,
     hidden_nodes,
     hides_products,
@@ -255,7 +255,7 @@ def _map_node(place: NodePlace) -> AccountEntry:
         return _map_complete(place)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         del place.builder.pending[before:]
-        works = None if place.node.op_type in MULTIPLY else 0
+        works = None if place.node.op_type in PRODUCTS else 0
         return place.pass_node("not taken", "inputs or attributes that no such node has", works)
 
 
@@ -292,7 +292,7 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     """Return why a node isn't modelled (empty if it is), and its MACs; None if unknown."""
     kind, domain = place.node.op_type, place.node.domain
     if any(True for _ in graphs_of(place.node)):
-        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
+        works = hides_products(place.node)
         return hidden_nodes(place.node), None if works else 0
     if domain not in DOMAINS:
         return f"a node of the domain {domain}, which isn't known", None
@@ -304,7 +304,7 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     known = f"without {files}, which can't be read" if files else "that is known"
     why = f"{unknown[0]} has no shape {known}" if unknown else ""
     why = "channels are the last dimension" if attribute_of(place.node, "channels_last", 0) else why
-    return why, None if kind in MULTIPLY else 0
+    return why, None if kind in PRODUCTS else 0
 
 
 def _copies(network: OnnxGraph, builder: WorkloadBuilder) -> Iterator[AccountEntry]:

@@ -24,16 +24,6 @@ FREE: Final = frozenset(
     )
 )
 """Kinds that only move elements: the next operator addresses them accordingly."""
-MULTIPLY: Final = frozenset(
-    (
-        *("Attention", "Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "Einsum"),
-        *("FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul", "MatMulInteger", "MatMulIntegerToFloat"),
-        *("MatMulNBits", "QGemm", "QLinearConv", "QLinearMatMul", "RNN"),
-        *("GroupQueryAttention", "MultiHeadAttention", "QAttention", "MatMulBnb4"),
-        "TransposeMatMul",
-    )
-)
-"""Kinds of nodes that have multiply-accumulates."""
 UNCOUNTED: Final = frozenset(
     (
         *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
@@ -41,7 +31,8 @@ UNCOUNTED: Final = frozenset(
     )
 )
 """Kinds of nodes that are not taken, though they have MACs or contain nodes with MACs."""
-HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
+_Handler = Callable[[NodePlace], AccountEntry]
+PRODUCTS: Final[Mapping[str, _Handler]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), products.conv),
     "ConvTranspose": products.conv_transpose,
     **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), products.gemm),
@@ -50,10 +41,21 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), products.fused_matmul),
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), products.matmul_bits),
     "Einsum": products.einsum,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), products.recurrent),
+    **dict.fromkeys(("Attention", "QAttention"), attention.attention_node),
+    **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention"), attention.attention_node),
+}
+"""The function that maps each kind of node with multiply-accumulates."""
+HANDLERS: Final[Mapping[str, _Handler]] = {
+    **PRODUCTS,
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax"), vectors.softmax),
-    "LayerNormalization": vectors.norm,
-    "RMSNormalization": vectors.norm,
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), vectors.norm),
     "SimplifiedLayerNormalization": vectors.norm,
+    **dict.fromkeys(
+        ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), vectors.skip_norm
+    ),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), vectors.group_norm),
+    "LpNormalization": vectors.lp_norm,
     "BatchNormalization": vectors.batch_norm,
     **dict.fromkeys(view_nodes.LOOKUPS, view_nodes.gather),
     "GatherBlockQuantized": view_nodes.gather_blocks,
@@ -61,16 +63,6 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("Resize", "Upsample"), vectors.resize),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), vectors.pool),
     **dict.fromkeys(vectors.REDUCTIONS, vectors.reduction),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), products.recurrent),
-    **dict.fromkeys(
-        ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), vectors.skip_norm
-    ),
-    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), vectors.group_norm),
-    "LpNormalization": vectors.lp_norm,
-    **dict.fromkeys(
-        ("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention.attention_node
-    ),
-    "QAttention": attention.attention_node,
     "RotaryEmbedding": vectors.unary,
     "DequantizeLinear": view_nodes.dequantise,
     "QuantizeLinear": view_nodes.quantise,
@@ -136,9 +128,12 @@ def hidden_nodes(node: Proto) -> str:
     return f"control flow, which hides {total} node{'s' * (total != 1)}: {kinds}{more}"
 
 
-def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
-    """Return whether a node has one of some kinds inside, or one that ONNX doesn't define."""
-    return any(one.op_type in kinds or bool(one.domain) for one in _inner_nodes(node))
+def hides_products(node: Proto) -> bool:
+    """Return whether a node may have MACs inside: by a kind that has, or that isn't ONNX's."""
+    return any(
+        one.op_type in PRODUCTS or one.op_type in UNCOUNTED or bool(one.domain)
+        for one in _inner_nodes(node)
+    )
 
 
 def _inner_nodes(node: Proto) -> Iterator[Proto]:
