@@ -58,10 +58,11 @@ def unary(place: NodePlace) -> AccountEntry:
     """Map a function of elements, or a rotary embedding; its other inputs are not read."""
     for number in range(1, len(place.node.input)):
         place.report_input(number, "a bias, or another factor: not read")
-    return _one_pass(place, UNARY.get(place.node.op_type, "scale"))
+    return one_pass(place, UNARY.get(place.node.op_type, "scale"))
 
 
-def _one_pass(place: NodePlace, kind: str = "scale", axis: int | None = None) -> AccountEntry:
+def one_pass(place: NodePlace, kind: str = "scale", axis: int | None = None) -> AccountEntry:
+    """Map a node as one vector operator over its first input."""
     operands = [place.shaped_input(0)]
     made = place.builder.vector(place.name, kind, place.out_shape, operands, axis)
     return place.take_node(kind, made=made)
@@ -127,13 +128,17 @@ def _add_along_axes(
     wide = (*made[:first], size, *made[last:])
     if wide == made:
         return place.builder.vector(place.name, kind, made, operands, first)
-    source = operands[0][0]
+    return _add_reshaped(place, kind, wide, first)
+
+
+def _add_reshaped(place: NodePlace, kind: str, wide: Shape, axis: int) -> SlotView | None:
+    """Add a vector operator of the first input in another shape; return the output in its own."""
+    source, made = place.node.input[0], place.out_shape
     view = place.builder.view(source)
     part = None if view is None or view.shape != made else view.reshape(wide)
     if part is None:
         place.builder.store_in_dram(source)
-    vector = place.builder.vector(place.name, kind, wide, [(part, wide)], first)
-    return vector.reshape(made)
+    return place.builder.vector(place.name, kind, wide, [(part, wide)], axis).reshape(made)
 
 
 def norm(place: NodePlace) -> AccountEntry:
@@ -169,19 +174,13 @@ def group_norm(place: NodePlace) -> AccountEntry:
         place.report_input(number, "gains or biases of channels: not read")
     groups = made[1] if each else int(place.attribute("num_groups", 1))
     wide = (made[0] * groups, math.prod(made[1:]) // groups)
-    source = place.node.input[0]
-    view = place.builder.view(source)
-    part = None if view is None else view.reshape(wide)
-    if part is None:
-        place.builder.store_in_dram(source)
-    vector = place.builder.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
-    return place.take_node("layer_norm", made=vector.reshape(made))
+    return place.take_node("layer_norm", made=_add_reshaped(place, "layer_norm", wide, 1))
 
 
 def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.out_shape)
-    return _one_pass(place, "rms_norm", axis)
+    return one_pass(place, "rms_norm", axis)
 
 
 def batch_norm(place: NodePlace) -> AccountEntry:
@@ -230,7 +229,7 @@ def reduction(place: NodePlace) -> AccountEntry:
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
-        return _one_pass(place)
+        return one_pass(place)
     axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.out_shape) == count
     source = place.shaped_input(0)
@@ -253,7 +252,7 @@ def resize(place: NodePlace) -> AccountEntry:
         kind = "average_pooling"
         image = layers.WindowedOperand(builder, place.name, place.shaped_input(0), windows)
         return place.take_node(kind, made=image.add_pooling(kind))
-    entry, had = _one_pass(place), math.prod(size)
+    entry, had = one_pass(place), math.prod(size)
     if size != made:
         why = f"{had} elements, read as the {math.prod(made)} that are made"
         builder.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))

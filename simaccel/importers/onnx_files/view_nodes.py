@@ -17,6 +17,7 @@ from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph
+from simaccel.importers.onnx_files.vectors import one_pass
 from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh
 from simaccel.numbers import BYTE
 from simaccel.workload.names import MAX_BYTES_PER_ELEMENT
@@ -154,11 +155,9 @@ _VIEWS: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = 
 def dequantise(place: NodePlace) -> AccountEntry:
     """Read a quantised tensor as it is stored; an output of the graph takes a vector operator."""
     name = place.node.input[0]
-    if place.node.output[0] in place.network.outputs:
-        return _add_pass(place)
-    view = place.builder.view_external(name, f"{place.name}.I")
-    if view is None:
-        return _add_pass(place)
+    is_output = place.node.output[0] in place.network.outputs
+    if is_output or place.builder.view_external(name, f"{place.name}.I") is None:
+        return one_pass(place)
     _share_view(place)
     return place.pass_node("harmless", "read as it is stored; its factor is applied on the way")
 
@@ -166,7 +165,7 @@ def dequantise(place: NodePlace) -> AccountEntry:
 def quantise(place: NodePlace) -> AccountEntry:
     """Store an operator's output quantised; if others read it too, that takes a vector operator."""
     if not place.is_only_reader(0):
-        return _add_pass(place)
+        return one_pass(place)
     _store_narrower(place)
     return place.pass_node("harmless", "rounded as it is stored")
 
@@ -193,12 +192,6 @@ def _share_view(place: NodePlace) -> None:
     place.builder.read_tensors.add(given)
     if given in place.builder.derived:
         place.builder.derived.add(made)
-
-
-def _add_pass(place: NodePlace) -> AccountEntry:
-    given = [place.shaped_input(0)]
-    made = place.builder.vector(place.name, "scale", place.out_shape, given)
-    return place.take_node("scale", made=made)
 
 
 LOOKUPS: Final = ("Gather", "GatherElements", "GatherND")
