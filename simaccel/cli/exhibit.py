@@ -46,6 +46,9 @@ def with_defaults(
         chips = [text.removeprefix("chips=") for text in sweep[len(sweeps) :]]
         faults = [("--sweep", sweeps), ("--chips", chips)]
         require_none(fault(option, ", ".join(texts), allowed) for option, texts in faults if texts)
+    allowed = f"another parameter with --exhibit {exhibit}; --dataflow takes a list, A,B"
+    flows = (text for text in sweep if text.partition("=")[0].strip() == "dataflow")
+    require_none(fault("--sweep", text, allowed) for text in flows)
     if experiment.dataflow is None and not experiment.searches():
         experiment = replace(experiment, dataflow=dataflow)
     return experiment, sweep or ((_buffers(experiment, saved),) if saved else ())
