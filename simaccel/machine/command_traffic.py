@@ -1,12 +1,12 @@
-"""The use of resources by transfers, and by blocks that PEs process in steps."""
+"""Bytes of transfers, and of blocks that PEs process in steps, by resource and tensor."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.memory import leaves_core, way_outside
+from simaccel.hardware.memory import way_outside
+from simaccel.machine.instructions import Amounts
 from simaccel.program.program import (
     BUFFER,
     STREAM,
@@ -20,43 +20,31 @@ from simaccel.program.program import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandTraffic:
-    """Bytes of one command, by resource; ``amounts`` by (level and direction, tensor)."""
-
-    dram: int
-    read_port: int
-    write_port: int
-    distribution: int
-    collection: int
-    amounts: tuple[tuple[tuple[str, str], int], ...]
-
-
-def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
+def bytes_of_transfer(command: Load | Store, accelerator: Accelerator) -> Amounts:
     """Return the bytes of a transfer: at the outer memory, on the pipe, and in buffer or PEs."""
     view, moved = transfer_of(command)
     reads = isinstance(command, Load)
     far = command.source if isinstance(command, Load) else command.target
     way = "read" if reads else "write"
     outside = way_outside(way, view.kind) if far is None else f"{BUFFER}_{way}"
-    carried: Counter[tuple[str, str]] = Counter()
-    carried[outside, view.name] += moved.outer
+    found: Counter[tuple[str, str]] = Counter()
+    found[outside, view.name] += moved.outer
     place = command.tile.place
     if place != BUFFER:
         pipe = "noc_distribution" if reads else "noc_collection"
-        carried[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
+        found[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
     if place != STREAM:
-        carried[f"{place}_{'write' if reads else 'read'}", view.name] += moved.inner
-    return _sum_traffic(carried)
+        found[f"{place}_{'write' if reads else 'read'}", view.name] += moved.inner
+    return tuple(found.items())
 
 
-def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:
+def bytes_of_pass(command: Compute, steps: Steps, accelerator: Accelerator) -> Amounts:
     """Return the bytes of a pass: in the PEs' memories, and in the buffer for other operands."""
     found: Counter[tuple[str, str]] = Counter()
     for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
         _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
     _access(found, command.out, steps.writes, steps.writes.outer, reads=False)
-    return _sum_traffic(found)
+    return tuple(found.items())
 
 
 def held_in_pes(command: Compute) -> Stationarity:
@@ -80,17 +68,3 @@ def _access(
 def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
     """Return the bytes on the distribution pipe: once for all PEs, or once for each."""
     return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
-
-
-def _sum_traffic(found: Counter[tuple[str, str]]) -> CommandTraffic:
-    total: Counter[str] = Counter()
-    for (level, _), n_bytes in found.items():
-        total[level] += n_bytes
-    return CommandTraffic(
-        dram=sum(n for (at, _), n in found.items() if leaves_core(at)),
-        read_port=total["buffer_read"],
-        write_port=total["buffer_write"],
-        distribution=total["noc_distribution"],
-        collection=total["noc_collection"],
-        amounts=tuple(found.items()),
-    )

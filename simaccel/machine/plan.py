@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
-from simaccel.machine.command_traffic import held_in_pes, pass_of, transfer
+from simaccel.hardware.memory import leaves_core
+from simaccel.machine.command_traffic import bytes_of_pass, bytes_of_transfer, held_in_pes
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
-from simaccel.machine.instructions import Action, Instruction
+from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     BUFFER,
@@ -189,39 +190,45 @@ def _ops(step: Instruction, command: Command, accelerator: Accelerator) -> Itera
         yield _transfer(step, command, accelerator)
 
 
-def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> Instruction:
-    if isinstance(command, Reserve):
-        return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
-    carried, (view, _) = transfer(command, accelerator), transfer_of(command)
-    backing = accelerator.backing(view.kind)
-    rows = None  # without a banked DRAM, and if PEs get parts
-    if carried.dram and command.tile.place == BUFFER:
-        rows = backing.dram.rows(command.tile.shape, view.shape, view.bits)
-    costs = {
-        "buffer_read": accelerator.read_rate.cycles(carried.read_port),
-        "buffer_write": accelerator.write_rate.cycles(carried.write_port),
-        "noc_distribution": accelerator.distribution_rate.cycles(carried.distribution),
-        "noc_collection": accelerator.collection_rate.cycles(carried.collection),
-    }
-    port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
+def _moves(step: Instruction, amounts: Amounts, accelerator: Accelerator) -> Instruction:
+    """Return an instruction that moves ``amounts``, with the cycles that pipes and ports need."""
+    moved: Counter[str] = Counter()
+    for (level, _), n_bytes in amounts:
+        moved[level] += n_bytes
     return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
-        tile=command.tile.name if step.alike else "",
-        alike=step.alike,
-        read_cycles=costs["buffer_read"],
-        write_cycles=costs["buffer_write"],
-        distribution_cycles=costs["noc_distribution"],
-        collection_cycles=costs["noc_collection"],
-        memory=accelerator.memory(view.kind),
-        dram_bytes=carried.dram,
-        dram_rows=rows,
-        root=_root(carried.dram, rows, command, backing),
-        port=port,
-        port_cycles=costs.get(port, 0),
-        amounts=carried.amounts,
+        read_cycles=accelerator.read_rate.cycles(moved["buffer_read"]),
+        write_cycles=accelerator.write_rate.cycles(moved["buffer_write"]),
+        distribution_cycles=accelerator.distribution_rate.cycles(moved["noc_distribution"]),
+        collection_cycles=accelerator.collection_rate.cycles(moved["noc_collection"]),
+        amounts=amounts,
     )
+
+
+def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> Instruction:
+    if isinstance(command, Reserve):
+        return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
+    view, tile = transfer_of(command)[0], command.tile
+    backing = accelerator.backing(view.kind)
+    op = _moves(step, bytes_of_transfer(command, accelerator), accelerator)
+    op.tile, op.alike = tile.name if step.alike else "", step.alike
+    op.memory = accelerator.memory(view.kind)
+    op.dram_bytes = sum(n_bytes for (level, _), n_bytes in op.amounts if leaves_core(level))
+    # without a banked DRAM, and if PEs get parts, there are none
+    if op.dram_bytes and tile.place == BUFFER:
+        op.dram_rows = backing.dram.rows(tile.shape, view.shape, view.bits)
+    op.root = _root(op.dram_bytes, op.dram_rows, command, backing)
+    costs = {
+        "buffer_read": op.read_cycles,
+        "buffer_write": op.write_cycles,
+        "noc_distribution": op.distribution_cycles,
+        "noc_collection": op.collection_cycles,
+    }
+    op.port = next((level for (level, _), _ in op.amounts if level in costs), "")
+    op.port_cycles = costs.get(op.port, 0)
+    return op
 
 
 def _root(
@@ -247,63 +254,35 @@ def _root(
 def _pass(
     step: Instruction, command: Compute, work: Steps, accelerator: Accelerator
 ) -> Instruction:
-    carried = pass_of(command, work, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.element for tile in command.inputs)
-    return Instruction(
-        Action.COMMAND,
-        site=step.site,
-        operator=step.operator,
-        cycles=accelerator.array.pass_cycles(work.steps * pace, work.pes, held_in_pes(command)),
-        distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
-        collection_cycles=accelerator.collection_rate.cycles(carried.collection),
-        read_cycles=accelerator.read_rate.cycles(carried.read_port),
-        write_cycles=accelerator.write_rate.cycles(carried.write_port),
-        macs=command.macs,
-        native_macs=command.macs * pace,
-        amounts=carried.amounts,
-    )
+    op = _moves(step, bytes_of_pass(command, work, accelerator), accelerator)
+    op.cycles = accelerator.array.pass_cycles(work.steps * pace, work.pes, held_in_pes(command))
+    op.macs, op.native_macs = command.macs, command.macs * pace
+    return op
 
 
 def _sfu(step: Instruction, command: Sfu, accelerator: Accelerator) -> Instruction:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
     cost = sfu.choose_form(command.does, command.does.merged)
-    reads = [
-        (tile.view.name, times * _block_bytes(tile, sizes))
+    reads = (
+        (("buffer_read", tile.view.name), times * _block_bytes(tile, sizes))
         for tile, times in zip(command.inputs, cost.reads, strict=False)
-    ]
-    write_bytes = cost.writes * _block_bytes(command.out, sizes)
-    return Instruction(
-        Action.COMMAND,
-        site=step.site,
-        operator=step.operator,
-        cycles=sfu.cycles(cost, command.elements, command.rows),
-        read_cycles=accelerator.read_rate.cycles(sum(n_bytes for _, n_bytes in reads)),
-        write_cycles=accelerator.write_rate.cycles(write_bytes),
-        elements=cost.passes * command.elements + cost.row_passes * command.rows,
-        amounts=(
-            *((("buffer_read", name), n_bytes) for name, n_bytes in reads),
-            (("buffer_write", command.out.view.name), write_bytes),
-        ),
     )
+    out = command.out
+    written = ("buffer_write", out.view.name), cost.writes * _block_bytes(out, sizes)
+    op = _moves(step, (*reads, written), accelerator)
+    op.cycles = sfu.cycles(cost, command.elements, command.rows)
+    op.elements = cost.passes * command.elements + cost.row_passes * command.rows
+    return op
 
 
 def _unit(step: Instruction, command: UnitCommand, accelerator: Accelerator) -> Instruction:
     work = command.work(accelerator)
-    return Instruction(
-        Action.COMMAND,
-        site=step.site,
-        operator=step.operator,
-        cycles=work.cycles,
-        channels=work.channels,
-        latency_cycles=work.lag_cycles,
-        read_cycles=accelerator.read_rate.cycles(work.read_bytes),
-        write_cycles=accelerator.write_rate.cycles(work.written_bytes),
-        amounts=(
-            (("buffer_read", command.tile.view.name), work.read_bytes),
-            (("buffer_write", command.out.view.name), work.written_bytes),
-            *work.moved,
-        ),
-    )
+    read = ("buffer_read", command.tile.view.name), work.read_bytes
+    written = ("buffer_write", command.out.view.name), work.written_bytes
+    op = _moves(step, (read, written, *work.moved), accelerator)
+    op.cycles, op.channels, op.latency_cycles = work.cycles, work.channels, work.lag_cycles
+    return op
 
 
 def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
@@ -326,26 +305,19 @@ def _folds(
 
 def _fold(fold: Fold, command: Compute, step: Instruction, accelerator: Accelerator) -> Instruction:
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
-    return Instruction(
-        Action.COMMAND,
-        site=step.site,
-        operator=step.operator,
-        cycles=fold.cycles,
-        distribution_cycles=accelerator.array_in_rate.cycles(fold.pipe_in_bytes),
-        collection_cycles=accelerator.array_out_rate.cycles(fold.pipe_out_bytes),
-        read_cycles=accelerator.read_rate.cycles(fold.a_bytes + fold.b_bytes + fold.sums_bytes),
-        write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
-        macs=fold.macs,
-        native_macs=fold.native_macs,
-        amounts=(
-            (("buffer_read", a), fold.a_bytes),
-            (("buffer_read", b), fold.b_bytes),
-            (("buffer_read", out), fold.sums_bytes),
-            (("buffer_write", out), fold.out_bytes),
-            (("noc_distribution", a), fold.a_sent_bytes),
-            (("noc_distribution", b), fold.b_sent_bytes),
-            (("noc_collection", out), fold.out_bytes),
-            (("accumulator_read", out), fold.held_read_bytes),
-            (("accumulator_write", out), fold.held_write_bytes),
-        ),
+    amounts = (
+        (("buffer_read", a), fold.a_bytes),
+        (("buffer_read", b), fold.b_bytes),
+        (("buffer_read", out), fold.sums_bytes),
+        (("buffer_write", out), fold.out_bytes),
+        (("noc_distribution", a), fold.a_sent_bytes),
+        (("noc_distribution", b), fold.b_sent_bytes),
+        (("noc_collection", out), fold.out_bytes),
+        (("accumulator_read", out), fold.held_read_bytes),
+        (("accumulator_write", out), fold.held_write_bytes),
     )
+    op = _moves(step, amounts, accelerator)
+    op.distribution_cycles = accelerator.array_in_rate.cycles(fold.pipe_in_bytes)
+    op.collection_cycles = accelerator.array_out_rate.cycles(fold.pipe_out_bytes)
+    op.cycles, op.macs, op.native_macs = fold.cycles, fold.macs, fold.native_macs
+    return op
