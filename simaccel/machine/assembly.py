@@ -9,12 +9,10 @@ from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocEngine, memory_cycles
 from simaccel.machine.clock import Clock
-from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
+from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine, Multicast
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.instructions import Action
-from simaccel.machine.link_engine import LinkEngine
-from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import Closes, Ends, OperatorBarrier
 from simaccel.machine.plan import find_waiters, make_plan
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_resources
@@ -31,7 +29,7 @@ _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.NOC_IN: NocEngine,
     EngineKind.ARRAY: Array,
     EngineKind.UNIT: UnitEngine,
-    EngineKind.LINK: LinkEngine,
+    EngineKind.LINK: UnitEngine,
     EngineKind.NOC_OUT: NocEngine,
     EngineKind.DMA_OUT: DmaOutEngine,
 }

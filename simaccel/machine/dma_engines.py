@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import simpy
 
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.memory import READS, WRITES
-from simaccel.machine.arbiters import READ, WRITE
+from simaccel.machine.accounts import StallAccount, Wait
+from simaccel.machine.arbiters import READ, WRITE, ServiceRequest
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.instructions import Action, Amounts, Instruction
-from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.plan import Plan
 from simaccel.machine.shared_resources import SharedResources
-from simaccel.machine.stateful import SkippedPeriods, State
+from simaccel.machine.stateful import Record, SkippedPeriods, State, StatefulPart
 from simaccel.units import Cause
+
+Pieces = Sequence[tuple[Channel, ServiceRequest]]
+"""Requests to the channels of a memory."""
 
 
 class DmaEngine(Engine):
@@ -106,6 +110,46 @@ class DmaEngine(Engine):
             account.switch(clock.cycle, PORT_CAUSES[op.port])
             yield port.wait(entry)
         self.stage = 0
+
+
+@dataclass(eq=False)
+class Multicast(StatefulPart):
+    """One load for engines of several cores; the last engine that arrives requests it for all.
+
+    Waits are booked to the first core that has not arrived. The bytes are counted for the engine
+    of the first core.
+    """
+
+    members: Sequence[DmaEngine]
+    waiting: State[dict[DmaEngine, simpy.Event]] = field(default_factory=dict)
+    blamed: Record[StallAccount | None] = None
+    """The account that waits are booked to; it depends on which engines wait."""
+
+    def state(self) -> tuple[object, ...]:
+        """Return the waiting engines in the order of their arrival."""
+        return tuple(self.members.index(engine) for engine in self.waiting)
+
+    def join(self, engine: DmaEngine, tile: str) -> Pieces | simpy.Event:
+        """Arrive with a free slot; return the requests, or an event that has them as its value."""
+        now = engine.clock.cycle
+        for other in self.waiting:
+            if self.blamed is not None:
+                other.account.unfollow(self.blamed)
+        coming = (*self.waiting, engine)
+        missing = [member for member in self.members if member not in coming]
+        if not missing:
+            pieces, waiting = engine.request_transfer(), self.waiting
+            self.waiting, self.blamed = {}, None
+            for event in waiting.values():
+                event.succeed(pieces)
+            return pieces
+        event = engine.clock.event()
+        self.waiting[engine] = event
+        self.blamed = missing[0].account
+        wait = Wait(tile, "free", missing[0].name)
+        for other in self.waiting:
+            other.account.follow(now, self.blamed, wait)
+        return event
 
 
 class DmaInEngine(DmaEngine):

@@ -11,7 +11,7 @@ from typing import Any
 
 import simpy
 
-from simaccel.hardware.cores import without_core
+from simaccel.hardware.cores import on_chip, without_core
 from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.arbiters import READ, WRITE
 from simaccel.machine.channel import Channel
@@ -321,24 +321,54 @@ class Engine(StatefulPart):
 
 
 class UnitEngine(Engine):
-    """A unit from buffer to buffer, such as the SFU or the links: one command at a time."""
+    """A unit from buffer to buffer, such as the SFU or the links: one command at a time.
+
+    A command of the links uses those of all its dimensions at once. The engine goes on when the
+    last byte has left; the result of a collective arrives a lag later.
+    """
+
+    links: list[list[tuple[Channel, int]]]
+    """The cycles of each link, by step."""
+    lag_cycles: State[int]
+    """The lag of the last command."""
 
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         self.busy_root = Cause[without_core(name).upper()]
         super().__init__(name, plan, resources)
+        links, core = resources.chip_links, resources.core
+        self.links = [
+            [(links[on_chip(core, n)], cycles) for n, cycles in op.channels] for op in plan.ops
+        ]
+        self.lag_cycles = 0
+
+    def state(self) -> tuple[object, ...]:
+        """Return the position, and the lag of the last command."""
+        return self.at, self.stage, self.skipped_exchange, self.lag_cycles
 
     def work(self, op: Instruction) -> Waiting:
         """Execute a command; at the same time its passes read and write through the ports."""
         account, clock = self.account, self.clock
-        reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
-        read = reads.request(op.read_cycles, READ, self.name)
-        write = writes.request(op.write_cycles, WRITE, self.name)
         account.enter(clock.cycle, op.site)
-        account.switch(clock.cycle, Cause.BUSY)
-        self.stage = 1
-        yield clock.timeout(op.cycles)
-        for self.stage, channel, entry in ((3, reads, read), (4, writes, write)):
+        requests = [
+            (channel, channel.request(cycles, WRITE, self.name), Cause.BUSY)
+            for channel, cycles in self.links[self.at]
+        ]
+        reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
+        requests += [
+            (reads, reads.request(op.read_cycles, READ, self.name), Cause.BUFFER_PORT),
+            (writes, writes.request(op.write_cycles, WRITE, self.name), Cause.BUFFER_PORT),
+        ]
+        self.lag_cycles = op.latency_cycles
+        if not op.channels:
+            account.switch(clock.cycle, Cause.BUSY)
+            self.stage = 1
+            yield clock.timeout(op.cycles)
+        for self.stage, (channel, entry, cause) in enumerate(requests, start=2):
             if not channel.is_done(entry):
-                account.switch(clock.cycle, Cause.BUFFER_PORT)
+                account.switch(clock.cycle, cause)
                 yield channel.wait(entry)
         self.stage = 0
+
+    def lag(self, op: Instruction, tokens: Tokens) -> int:
+        """Return the cycles until data from the links arrive; a slot is free at once."""
+        return self.lag_cycles if op.act is Action.POST and tokens.handover.kind == "ready" else 0

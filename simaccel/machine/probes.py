@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from simaccel.machine.accounts import Listener
-from simaccel.machine.arbiters import ReadWriteArbiter, RoundRobinArbiter
+from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import (
     FOREVER,
@@ -49,19 +48,6 @@ class Probe(StatefulPart):
         self.since += skip.cycles
 
 
-class ProbedServer(Protocol):
-    """The interface of a channel to its probe."""
-
-    arbiter: RoundRobinArbiter | ReadWriteArbiter
-    idle_since: int
-    """May be in the future."""
-    served_cycles: int
-    log: list[int] | None
-
-    def catch_up(self) -> None:
-        """Bring the arbiter up to the present cycle."""
-
-
 @dataclass(eq=False)
 class ChannelProbe(Probe):
     """The uses of a channel: each from a request to the idle channel until no request is left.
@@ -71,7 +57,7 @@ class ChannelProbe(Probe):
     """
 
     names: Sequence[str]
-    channel: Gauge[ProbedServer]
+    channel: Gauge[Channel]
     log: Record[list[int]] = field(default_factory=list, init=False)
     """Uses that are not reported yet: none after a flush."""
     reported: Counter[int] = field(default=0, init=False)

@@ -55,7 +55,7 @@ REPEATS = {
     *("TileCounts.waiting", "TileCounts.in_flight", "Occupancy.operator", "Array.came"),
     "Array.since",
     *("Array.free_at", "Array.left_at", "Array.drained_at", "DmaOutEngine.written_at"),
-    *("LinkEngine.lag_cycles", "Channel.waiting", "Channel.arbiter"),
+    *("UnitEngine.lag_cycles", "Channel.waiting", "Channel.arbiter"),
     *("Channel.alarm", "Channel.idle_since"),
 }
 # Dropped with all of those, a run goes wrong.

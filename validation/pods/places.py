@@ -18,9 +18,8 @@ import simpy
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core, without_core
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import Waiting
+from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Instruction
-from simaccel.machine.link_engine import LinkEngine
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
@@ -51,7 +50,7 @@ class Arrivals:
         self.event(key).succeed()
 
 
-class PlaceEngine(LinkEngine):
+class PlaceEngine(UnitEngine):
     """The links of a chip of several groups of chips: messages to others, and collectives."""
 
     chip: int
@@ -142,7 +141,7 @@ def _link(machine: Machine, chip: int, arrivals: Arrivals, pod: Pod) -> None:
     """Let the link engines of a machine send messages."""
     exchanges = {name: exchange for exchange in pod.exchanges for name in exchange.operators}
     for engine in machine.engines:
-        if without_core(engine.name) != LINK or not isinstance(engine, LinkEngine):
+        if without_core(engine.name) != LINK or not isinstance(engine, UnitEngine):
             continue
         engine.__class__ = PlaceEngine
         if not isinstance(engine, PlaceEngine):
