@@ -13,7 +13,7 @@ import simpy
 
 from simaccel.hardware.cores import on_chip, without_core
 from simaccel.machine.accounts import StallAccount, Wait
-from simaccel.machine.arbiters import READ, WRITE
+from simaccel.machine.arbiters import READ, WRITE, ServiceRequest
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.instructions import Action, Amounts, Instruction
@@ -327,7 +327,7 @@ class UnitEngine(Engine):
     last byte has left; the result of a collective arrives a lag later.
     """
 
-    links: list[list[tuple[Channel, int]]]
+    links: list[Sequence[tuple[Channel, int]]]
     """The cycles of each link, by step."""
     lag_cycles: State[int]
     """The lag of the last command."""
@@ -335,9 +335,12 @@ class UnitEngine(Engine):
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         self.busy_root = Cause[without_core(name).upper()]
         super().__init__(name, plan, resources)
-        links, core = resources.chip_links, resources.core
+        chip_links, core = resources.chip_links, resources.core
         self.links = [
-            [(links[on_chip(core, n)], cycles) for n, cycles in op.channels] for op in plan.ops
+            [(chip_links[on_chip(core, link)], cycles) for link, cycles in op.channels]
+            if op.channels
+            else ()
+            for op in plan.ops
         ]
         self.lag_cycles = 0
 
@@ -349,10 +352,9 @@ class UnitEngine(Engine):
         """Execute a command; at the same time its passes read and write through the ports."""
         account, clock = self.account, self.clock
         account.enter(clock.cycle, op.site)
-        requests = [
-            (channel, channel.request(cycles, WRITE, self.name), Cause.BUSY)
-            for channel, cycles in self.links[self.at]
-        ]
+        requests: list[tuple[Channel, ServiceRequest, Cause]] = []
+        for link, cycles in self.links[self.at]:
+            requests.append((link, link.request(cycles, WRITE, self.name), Cause.BUSY))
         reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
         requests += [
             (reads, reads.request(op.read_cycles, READ, self.name), Cause.BUFFER_PORT),
