@@ -8,6 +8,7 @@ departures whole rounds are skipped in closed form: a large request costs no mor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from simaccel.machine.stateful import (
     FOREVER,
@@ -44,10 +45,9 @@ class ServiceRequest(StatefulPart):
 class Arbiter(StatefulPart):
     """Requests in service; ``left`` cycles of the turn or batch are left, after ``gap`` idle ones.
 
-    ``direction``: of that turn or batch. ``turnaround``: idle cycles at a change of direction.
+    ``direction``: of that turn or batch.
     """
 
-    turnaround: int = 0
     ring: State[Gauge[list[ServiceRequest]]] = field(default_factory=list)
     """All requests."""
     left: Gauge[int] = 0
@@ -104,12 +104,13 @@ class Arbiter(StatefulPart):
 
 @dataclass(eq=False, slots=True)
 class RoundRobinArbiter(Arbiter):
-    """A ring of requests. The head has ``left`` cycles of its turn, after ``gap`` idle cycles.
+    """A ring of requests. The head has ``left`` cycles of its turn; no cycle is idle.
 
     The first request to finish is the one that needs fewest turns (the first of these in the ring).
     Until then all others take whole turns, so the cycle in which it finishes has a closed form.
     """
 
+    turnaround: ClassVar[int] = 0
     quantum: int
 
     def longest_turn(self) -> int:
@@ -124,10 +125,8 @@ class RoundRobinArbiter(Arbiter):
             self._start_turn(entry)
 
     def _start_turn(self, head: ServiceRequest) -> None:
-        quantum, remaining, direction = self.quantum, head.remaining, head.direction
-        self.left = min(quantum, remaining)
-        self.gap = self.turnaround if direction != self.direction else 0
-        self.direction = direction
+        self.left = min(self.quantum, head.remaining)
+        self.direction = head.direction
 
     def advance(self, cycles: int) -> int:
         """Serve for ``cycles``; requests whose service ends leave the ring as ``finished``.
@@ -146,29 +145,25 @@ class RoundRobinArbiter(Arbiter):
 
     def _advance_alone(self, cycles: int) -> int:
         """Serve the only request, in one turn after the other."""
-        head, served = self.ring[0], cycles - self.gap
-        if served < 0:
-            self.gap = -served
-            return 0
-        self.gap = 0
-        left = served - head.remaining
+        head = self.ring[0]
+        left = cycles - head.remaining
         if left >= 0:
             self.ring.clear()
             head.remaining = self.left = 0
             head.finished = True
             return left
-        head.remaining -= served
-        if served < self.left:
-            self.left -= served
+        head.remaining -= cycles
+        if cycles < self.left:
+            self.left -= cycles
         else:
-            over = (served - self.left) % self.quantum
+            over = (cycles - self.left) % self.quantum
             self.left = min(self.quantum - over, head.remaining)
         return 0
 
     def next_finish(self) -> int:
         """Return the cycles until the next request is finished, if none arrives."""
         if len(self.ring) == 1:
-            return self.gap + self.ring[0].remaining
+            return self.ring[0].remaining
         if not self.finish:
             self.finish = self._finish_of(*self._next_departure())
         return self.finish
@@ -184,21 +179,10 @@ class RoundRobinArbiter(Arbiter):
     def _finish_of(self, rounds: int, place: int) -> int:
         """Return the cycles until a request is finished: its own turns and those of the others."""
         others = len(self.ring) - 1
-        cycles = self.gap + self.ring[place].remaining + rounds * others * self.quantum
+        cycles = self.ring[place].remaining + rounds * others * self.quantum
         if place:
             cycles += self.left + (place - 1) * self.quantum
-        if self.turnaround:
-            switches = rounds * self._switches(others + 1) + self._switches(place)
-            cycles += switches * self.turnaround
         return cycles
-
-    def _switches(self, turns: int) -> int:
-        """Count the changes of direction over the next turns, after this one."""
-        ring = self.ring
-        return sum(
-            ring[turn - 1].direction != ring[turn % len(ring)].direction
-            for turn in range(1, turns + 1)
-        )
 
     def _leave(self) -> None:
         """Advance to the next finish; requests before the finished one had one turn more."""
@@ -216,36 +200,28 @@ class RoundRobinArbiter(Arbiter):
 
     def _pass(self, cycles: int) -> None:
         """Serve several requests for fewer cycles than until the next finish."""
-        if cycles >= self.gap + self.left:
+        if cycles >= self.left:
             cycles = self._whole_turns(cycles)
-        served = cycles - self.gap
-        if served < 0:
-            self.gap = -served
-            return
-        self.gap = 0
-        self.left -= served
-        self.ring[0].remaining -= served
+        self.left -= cycles
+        self.ring[0].remaining -= cycles
 
     def _whole_turns(self, cycles: int) -> int:
         """Serve whole rounds at once, then whole turns; return the cycles that are left."""
         ring, quantum = self.ring, self.quantum
         cycles -= self._turn()
         if cycles >= len(ring) * quantum:
-            length = len(ring) * quantum
-            if self.turnaround:
-                length += self._switches(len(ring)) * self.turnaround
-            rounds, cycles = divmod(cycles, length)
+            rounds, cycles = divmod(cycles, len(ring) * quantum)
             for entry in ring:
                 entry.remaining -= rounds * quantum
             self.left = min(quantum, ring[0].remaining)
-        while cycles >= self.gap + self.left:
+        while cycles >= self.left:
             cycles -= self._turn()
         return cycles
 
     def _turn(self) -> int:
         """End the turn of the head, which stays in the ring; return the cycles of the turn."""
-        cycles, head = self.gap + self.left, self.ring.pop(0)
-        head.remaining -= self.left
+        cycles, head = self.left, self.ring.pop(0)
+        head.remaining -= cycles
         self.ring.append(head)
         self._start_turn(self.ring[0])
         return cycles
@@ -256,11 +232,13 @@ class ReadWriteArbiter(Arbiter):
     """Requests by direction (0 reads, 1 writes), the oldest first.
 
     ``left`` cycles of the batch are left, after ``gap`` idle cycles. A batch begins with a change
-    of direction, or when the first request of the other direction arrives.
+    of direction, or when the first request of the other direction arrives. ``turnaround``: idle
+    cycles at a change of direction.
     """
 
     batch: tuple[int, int]
     """Cycles of a batch of reads, and of writes."""
+    turnaround: int = 0
     queues: State[Gauge[tuple[list[ServiceRequest], list[ServiceRequest]]]] = field(
         default_factory=lambda: ([], [])
     )

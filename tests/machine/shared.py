@@ -73,7 +73,7 @@ def _lasting(on: Accelerator, uses: Mapping[str, Sequence[Use]]) -> Lasting:
 def _channel(on: Accelerator, name: str) -> Stepped:
     """Return a channel at rest: a port of the buffer, or one of a memory."""
     if name.startswith("buffer_"):
-        return SteppedRing(on.buffer.turn_cycles, 0)
+        return SteppedRing(on.buffer.turn_cycles)
     there = on.every_backing[name.rstrip("0123456789")]
     batch = there.batch_cycles(write=False), there.batch_cycles(write=True)
     return SteppedQueues(batch, there.dram.turnaround_cycles)

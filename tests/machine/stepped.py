@@ -97,14 +97,11 @@ class SteppedQueues:
 
 @dataclass
 class SteppedRing:
-    """Turns: each cycle goes to the head of the ring, or is lost to a turnaround."""
+    """Turns: each cycle goes to the head of the ring."""
 
     quantum: int
-    turnaround: int
     ring: list[list[int]] = field(default_factory=list)  # [cycles left, direction, number]
     left: int = 0
-    lost: int = 0
-    direction: int = READ
 
     def arrive(self, cycles: int, direction: int, number: int) -> None:
         """Stand behind those who wait."""
@@ -113,23 +110,17 @@ class SteppedRing:
             self._begin()
 
     def _begin(self) -> None:
-        cycles, direction, _ = self.ring[0]
-        self.left = min(self.quantum, cycles)
-        self.lost = self.turnaround if direction != self.direction else 0
-        self.direction = direction
+        self.left = min(self.quantum, self.ring[0][0])
 
     def even(self) -> int:
-        """Count the cycles until a turn or a turnaround ends; alone, turn follows turn."""
+        """Count the cycles until a turn ends; alone, turn follows turn."""
         if len(self.ring) == 1:
-            return self.lost or self.ring[0][0]
-        return self.lost or self.left if self.ring else 0
+            return self.ring[0][0]
+        return self.left if self.ring else 0
 
     def step(self, cycles: int = 1) -> int | None:
         """Serve some even cycles; give the number of the request that this finishes."""
         if not self.ring:
-            return None
-        if self.lost:
-            self.lost -= cycles
             return None
         head = self.ring[0]
         head[0] -= cycles

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import simpy
 
-from simaccel.machine.arbiters import RoundRobinArbiter
+from simaccel.machine.arbiters import ReadWriteArbiter, RoundRobinArbiter
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.probes import ChannelProbe, TileProbe
@@ -18,9 +18,11 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
     return [(start, end, what, served) for start, end, what, _, _, served in rows]
 
 
-def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelProbe, Heard]:
+def _channel(turnaround: int = 0) -> tuple[Channel, ChannelProbe, Heard]:
+    """Return a channel of turns of 4 cycles; with a turnaround, of batches of 4."""
     clock, heard = Clock(), Heard()
-    channel = Channel(clock, RoundRobinArbiter(quantum, turnaround=turnaround))
+    batches = ReadWriteArbiter((4, 4), turnaround=turnaround)
+    channel = Channel(clock, batches if turnaround else RoundRobinArbiter(4))
     return channel, ChannelProbe(clock, heard, ("c",), channel), heard
 
 
@@ -82,7 +84,7 @@ def test_a_request_that_nobody_waits_for_ends_a_skip_before_it_ends() -> None:
     assert _limit(channel, lane, 10) == (90 + 50 - 10 - 1) // 10
 
 
-def test_turns_in_two_directions_repeat_in_whole_rounds_only() -> None:
+def test_batches_in_two_directions_repeat_in_whole_rounds_only() -> None:
     # a round: 4 cycles of each, 2 of turnaround after each
     channel, lane, _ = _channel(turnaround=2)
     channel.request(100, 0, "reader")
