@@ -27,24 +27,24 @@ def bytes_of_transfer(command: Load | Store, accelerator: Accelerator) -> Amount
     far = command.source if isinstance(command, Load) else command.target
     way = "read" if reads else "write"
     outside = way_outside(way, view.kind) if far is None else f"{BUFFER}_{way}"
-    found: Counter[tuple[str, str]] = Counter()
-    found[outside, view.name] += moved.outer
+    carried: Counter[tuple[str, str]] = Counter()
+    carried[outside, view.name] += moved.outer
     place = command.tile.place
     if place != BUFFER:
         pipe = "noc_distribution" if reads else "noc_collection"
-        found[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
+        carried[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
     if place != STREAM:
-        found[f"{place}_{'write' if reads else 'read'}", view.name] += moved.inner
-    return tuple(found.items())
+        carried[f"{place}_{'write' if reads else 'read'}", view.name] += moved.inner
+    return tuple(carried.items())
 
 
 def bytes_of_pass(command: Compute, steps: Steps, accelerator: Accelerator) -> Amounts:
     """Return the bytes of a pass: in the PEs' memories, and in the buffer for other operands."""
-    found: Counter[tuple[str, str]] = Counter()
+    carried: Counter[tuple[str, str]] = Counter()
     for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
-        _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
-    _access(found, command.out, steps.writes, steps.writes.outer, reads=False)
-    return tuple(found.items())
+        _access(carried, tile, moved, _on_pipe(moved, accelerator), reads=True)
+    _access(carried, command.out, steps.writes, steps.writes.outer, reads=False)
+    return tuple(carried.items())
 
 
 def held_in_pes(command: Compute) -> Stationarity:
