@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from simaccel.trace.guard import damaged_error
 from simaccel.trace.rows import EventColumns
-from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
+from simaccel.trace.track import ChainTrack, RowTrack, Track
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,19 @@ def make_track(
         TraceError: a segment repeats beyond the end of the run.
     """
 
-    def chain(first: int, end: int, segments: Sequence[RowSegment]) -> ChainTrack:
+    def chain(first: int, end: int, segments: Sequence[RowSegment]) -> list[Track]:
         nodes: list[Track] = []
         for segment in segments:
             nodes += _leaves(rows, lane, first, segment.first_row)
             body = chain(segment.first_row, segment.end_row, segment.inner)
-            if body.nodes:
-                nodes.append(RepeatTrack(body, segment.period_cycles, segment.repeats))
+            if body:
+                nodes.append(ChainTrack(body, segment.period_cycles, segment.repeats))
                 if nodes[-1].end > cycles:
                     raise damaged_error(rows.path, f"{segment} goes on after cycle {cycles}")
             first = segment.end_row
-        nodes += _leaves(rows, lane, first, end)
-        return ChainTrack(nodes)
+        return [*nodes, *_leaves(rows, lane, first, end)]
 
-    return chain(0, rows.n_rows, forest)
+    return ChainTrack(chain(0, rows.n_rows, forest))
 
 
 def _leaves(rows: EventColumns, lane: int, first: int, end: int) -> Iterator[RowTrack]:

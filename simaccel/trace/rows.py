@@ -24,7 +24,7 @@ from simaccel.trace.schema import (
     Events,
     Measures,
 )
-from simaccel.trace.store import BlockIndex, File, Parts
+from simaccel.trace.store import BlockIndex, File, Parts, block_index
 
 _CACHED_BLOCKS = 16
 _INDEX = tuple(field.name for field in fields(BlockIndex))
@@ -82,13 +82,8 @@ class BlockRows:
 
     def index(self, n_lanes: int) -> BlockIndex:
         """Return the index that a sound file has of this block."""
-        lanes = np.flatnonzero(self.lanes)
-        rows, first, last = np.zeros((3, max(n_lanes, len(self.lanes))), dtype=np.int64)
-        rows[: len(self.lanes)] = self.lanes
-        bounds = np.array(self._bounds)
-        first[lanes] = self.column("start")[bounds[lanes]]
-        last[lanes] = self.column("end")[bounds[lanes + 1] - 1]
-        return BlockIndex(rows, first, last)
+        lanes, starts, ends = map(self.column, ("lane", "start", "end"))
+        return block_index(lanes, starts, ends, n_lanes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,18 +196,6 @@ class EventColumns:
 
 Account = Counter[tuple[int, ...]]
 """Cycles by activity: the values of the columns ``KEY``."""
-
-
-def measure_all(rows: LaneRows) -> Measures:
-    """Return the sums over all rows, by measure."""
-    held = rows["held"].any()
-    done = np.zeros(len(MEASURES), np.float64 if held else np.int64)
-    lengths = (rows["end"] - rows["start"]).astype(done.dtype, copy=False)
-    np.add.at(done, rows["cause"], lengths)
-    done[SERVED] = rows["served"].sum()
-    if held:
-        done[HELD] = np.cumsum(rows["held"] * lengths)[-1]
-    return done
 
 
 def measure_before(rows: LaneRows, numbers: Cycles) -> Measures:

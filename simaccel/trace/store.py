@@ -63,13 +63,17 @@ class BlockIndex:
     last_end: Cycles
 
 
-def block_index(rows: Events, n_lanes: int) -> BlockIndex:
-    """Return the index of one block of rows; a lane without rows has three zeros."""
-    first, last = np.zeros((2, n_lanes), dtype=np.int64)
-    lane = rows["lane"].astype(np.intp)
-    first[lane[::-1]] = rows["start"][::-1]  # of a lane's rows, the last assigned stays
-    last[lane] = rows["end"]
-    return BlockIndex(np.bincount(lane, minlength=n_lanes), first, last)
+def block_index(lanes: Cycles, starts: Cycles, ends: Cycles, n_lanes: int) -> BlockIndex:
+    """Return the index of one block from columns of its rows, those of a lane in order of time.
+
+    A lane without rows has three zeros.
+    """
+    lanes = lanes.astype(np.intp)
+    rows = np.bincount(lanes, minlength=n_lanes)
+    first, last = np.zeros((2, len(rows)), dtype=np.int64)
+    first[lanes[::-1]] = starts[::-1]  # of a lane's rows, the last assigned stays
+    last[lanes] = ends
+    return BlockIndex(rows, first, last)
 
 
 def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[str, Growing]:

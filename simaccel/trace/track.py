@@ -1,4 +1,4 @@
-"""Tracks: one lane's rows as a tree of leaves and repeats, measured without unrolling.
+"""Tracks: one lane's rows as a tree of leaves and repeated chains, measured without unrolling.
 
 Questions about a run are answered by descending this tree: a repeat maps a cycle into its first
 period by a division, a sequence finds the child by bisection.
@@ -20,7 +20,6 @@ from simaccel.trace.rows import (
     EventColumns,
     LaneRows,
     account_rows,
-    measure_all,
     measure_before,
     share_service,
 )
@@ -38,7 +37,7 @@ from simaccel.trace.schema import (
 NOTHING = np.zeros(0, EVENT)
 OfLeaf = Callable[["RowTrack", Cycles], Measures]
 """Function that returns the sums from a leaf's start to each edge, by edge and measure."""
-Track: TypeAlias = "RowTrack | ChainTrack | RepeatTrack"
+Track: TypeAlias = "RowTrack | ChainTrack"
 """A stretch of one lane's time: the cycles from ``start`` up to, not including, ``end``."""
 Piece: TypeAlias = "tuple[RowTrack, int, int, int]"
 """A leaf, the cycles ``start`` and ``end`` within it, and how many times these happen."""
@@ -64,7 +63,8 @@ class RowTrack:
     @cached_property
     def total(self) -> Measures:
         """Sums over the whole stretch, by ``MEASURES``."""
-        return measure_all(self.rows)
+        total: Measures = measure_before(self.rows, np.array([self.high - self.low]))[0]
+        return total
 
     @cached_property
     def activity(self) -> Events:
@@ -136,9 +136,14 @@ class RowTrack:
 
 @dataclass(eq=False)
 class ChainTrack:
-    """A sequence of stretches, one after the other."""
+    """A sequence of stretches, one after the other, executed once or as a repeat.
+
+    ``times``: further executions of it, each ``period`` cycles later.
+    """
 
     nodes: Sequence[Track]
+    period: int = 0
+    times: int = 0
 
     @property
     def start(self) -> int:
@@ -148,6 +153,8 @@ class ChainTrack:
     @property
     def end(self) -> int:
         """First cycle after it."""
+        if self.times:
+            return self.start + self.period * (self.times + 1)
         return self.nodes[-1].end if self.nodes else 0
 
     @cached_property
@@ -160,10 +167,10 @@ class ChainTrack:
         nothing = np.zeros(len(MEASURES), dtype=np.int64)
         return np.cumsum([nothing, *(node.total for node in self.nodes)], axis=0)
 
-    @property
+    @cached_property
     def total(self) -> Measures:
         """Sums over the whole stretch, by ``MEASURES``."""
-        total: Measures = self._before[-1]
+        total: Measures = self._before[-1] * (self.times + 1)
         return total
 
     @cached_property
@@ -176,21 +183,59 @@ class ChainTrack:
                 return NOTHING
         return _stretch_row(first, self)
 
-    def _track_index(self, cycle: int) -> int:
-        return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
+    def _nodes_within(self, start: int, end: int) -> Sequence[Track]:
+        """Return the nodes of the first execution that overlap the cycles ``start`` to ``end``."""
+        first, last = np.searchsorted(self._starts, (start, end - 1), "right").tolist()
+        return self.nodes[max(first - 1, 0) : max(last, 1)]
+
+    def _windows(self, start: int, end: int) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yield the parts of the first execution in a window, and the numbers of those with each.
+
+        In the order of time: of a first execution that is cut, of whole ones, of a last one.
+        """
+        if not self.times:
+            yield start, end, (0,)
+            return
+        start, end = max(start, self.start), min(end, self.end)
+        first, last = -(-(start - self.start) // self.period), (end - self.start) // self.period
+        for times in ([first - 1], range(first, last), range(last, last + (last >= first))):
+            shift = times[0] * self.period if times else 0
+            low, high = max(start - shift, self.start), min(end - shift, self.start + self.period)
+            if times and low < high:
+                yield low, high, times
 
     def expand(self, start: int, end: int) -> Events:
         """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
-        nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
-        return np.concatenate([NOTHING, *(node.expand(start, end) for node in nodes)])
+        if self.times and len(self.activity):
+            return self.activity if start < self.end and end > self.start else NOTHING
+        parts = [NOTHING]
+        for low, high, times in self._windows(start, end):
+            rows = [node.expand(low, high) for node in self._nodes_within(low, high)]
+            shifts = np.array(times, dtype=np.int64) * self.period
+            parts.append(_shift(np.concatenate([NOTHING, *rows]), shifts))
+        return np.concatenate(parts)
 
     def count(self, start: int, end: int) -> int:
         """Return the number of rows of ``expand``, without expanding."""
-        nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
-        return sum(node.count(start, end) for node in nodes)
+        if self.times and len(self.activity):
+            return int(start < self.end and end > self.start)
+        return sum(
+            len(times) * node.count(low, high)
+            for low, high, times in self._windows(start, end)
+            for node in self._nodes_within(low, high)
+        )
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
         """Return the sums from ``self.start`` to each edge, by edge and measure."""
+        if not self.times:
+            return self._measure_once(edges, of_leaf)
+        time = (edges - self.start) // self.period
+        inside, back = np.unique(edges - time * self.period, return_inverse=True)
+        once: Measures = self._before[-1]
+        return time[:, None] * once + self._measure_once(inside, of_leaf)[back]
+
+    def _measure_once(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
+        """Return the sums to each edge within the first execution."""
         done: Measures = np.zeros((len(edges), len(MEASURES)), self._before.dtype)
         if not self.nodes:
             return done
@@ -214,98 +259,20 @@ class ChainTrack:
     @cached_property
     def faults(self) -> tuple[str, ...]:
         """Gaps and overlaps, each as text."""
-        return (
-            *(fault for node in self.nodes for fault in node.faults),
-            *(
-                f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
-                for a, b in pairwise(self.nodes)
-                if a.end != b.start
-            ),
-        )
-
-    def pieces(self, start: int, end: int) -> Iterator[Piece]:
-        """Yield the parts of leaves between the cycles ``start`` and ``end``."""
-        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
-            yield from node.pieces(start, end)
-
-
-@dataclass(eq=False)
-class RepeatTrack:
-    """A repeat: a body, and ``times`` more executions of it, each ``period`` cycles later."""
-
-    body: Track
-    period: int
-    times: int
-
-    @property
-    def start(self) -> int:
-        """First cycle."""
-        return self.body.start
-
-    @property
-    def end(self) -> int:
-        """First cycle after it."""
-        return self.body.start + self.period * (self.times + 1)
-
-    @cached_property
-    def total(self) -> Measures:
-        """Sums over the whole stretch, by ``MEASURES``."""
-        return self.body.total * (self.times + 1)
-
-    @cached_property
-    def activity(self) -> Events:
-        """The one row that this stretch amounts to; empty if it holds several activities."""
-        return _stretch_row(self.body.activity, self)
-
-    def expand(self, start: int, end: int) -> Events:
-        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
-        if len(self.activity):
-            return self.activity if start < self.end and end > self.start else NOTHING
-        parts = (
-            _shift(self.body.expand(low, high), np.array(times, dtype=np.int64) * self.period)
-            for low, high, times in self._windows(start, end)
-        )
-        return np.concatenate([NOTHING, *parts])
-
-    def count(self, start: int, end: int) -> int:
-        """Return the number of rows of ``expand``, without expanding."""
-        if len(self.activity):
-            return int(start < self.end and end > self.start)
-        windows = self._windows(start, end)
-        return sum(len(times) * self.body.count(low, high) for low, high, times in windows)
-
-    def _windows(self, start: int, end: int) -> Iterator[tuple[int, int, Sequence[int]]]:
-        """Yield the parts of the body in a window, and the numbers of its executions with each.
-
-        In the order of time: of a first execution that is cut, of whole ones, of a last one.
-        """
-        start, end = max(start, self.start), min(end, self.end)
-        first, last = -(-(start - self.start) // self.period), (end - self.start) // self.period
-        for times in ([first - 1], range(first, last), range(last, last + (last >= first))):
-            shift = times[0] * self.period if times else 0
-            low, high = max(start - shift, self.start), min(end - shift, self.start + self.period)
-            if times and low < high:
-                yield low, high, times
-
-    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Return the sums from ``self.start`` to each edge, by edge and measure."""
-        time = (edges - self.start) // self.period
-        inside, back = np.unique(edges - time * self.period, return_inverse=True)
-        found = self.body.measure_edges(inside, of_leaf)
-        return time[:, None] * self.body.total + found[back]
-
-    @cached_property
-    def faults(self) -> tuple[str, ...]:
-        """Gaps and overlaps, each as text."""
-        length = self.body.end - self.body.start
-        wrong = f"a segment at cycle {self.start} has {length} of {self.period} cycles"
-        return (*self.body.faults, *([wrong] if length != self.period else []))
+        faults = [fault for node in self.nodes for fault in node.faults]
+        for a, b in pairwise(self.nodes):
+            if a.end != b.start:
+                faults.append(f"a stretch ends at cycle {a.end}, the next starts at {b.start}")
+        if self.times and (length := self.nodes[-1].end - self.start) != self.period:
+            faults.append(f"a segment at cycle {self.start} has {length} of {self.period} cycles")
+        return tuple(faults)
 
     def pieces(self, start: int, end: int) -> Iterator[Piece]:
         """Yield the parts of leaves in a window: of whole periods once, and of cut ones."""
         for low, high, times in self._windows(start, end):
-            for leaf, first, last, number in self.body.pieces(low, high):
-                yield leaf, first, last, number * len(times)
+            for node in self._nodes_within(low, high):
+                for leaf, first, last, number in node.pieces(low, high):
+                    yield leaf, first, last, number * len(times)
 
 
 def _stretch_row(row: Events, node: Track) -> Events:

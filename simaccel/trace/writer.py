@@ -317,7 +317,9 @@ class TraceWriter:
         if self._used:
             self._block.write(self._columns, self._used, self._written)
             at = self._written // self._block_rows - self._stored["index"]
-            self._index[at:] = [store.block_index(rows, len(self._tables["lanes"]))]
+            lanes, starts, ends = (rows[name] for name in ("lane", "start", "end"))
+            n_lanes = len(self._tables["lanes"])
+            self._index[at:] = [store.block_index(lanes, starts, ends, n_lanes)]
 
     def _store_tables(self) -> None:
         """Write new entries of tables, segments and the index."""

@@ -31,7 +31,7 @@ from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.trace import CommandSite
 from simaccel.trace.sites import command_text
-from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
+from simaccel.trace.track import ChainTrack, RowTrack, Track
 from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
 
 OPERATORS = "operators"
@@ -100,19 +100,16 @@ class Work:
         self.busy = self._busy_by_site(track)
 
     def _busy_by_site(self, node: Track) -> Counter[int]:
-        """Return the busy cycles of a stretch of the lane by site."""
+        """Return the busy cycles of a stretch of the lane by site; of a repeat, once."""
         if node not in self._busy:
             busy = self._busy[node] = Counter()
-            inner: Sequence[Track] = ()
             if isinstance(node, RowTrack):
                 for (cause, *_, site, _), n in node.account.items():
                     busy[site % OUTER_SITES] += n * (cause == Cause.BUSY)
-            else:
-                inner = node.nodes if isinstance(node, ChainTrack) else [node.body]
-            times = node.times + 1 if isinstance(node, RepeatTrack) else 1
-            for each in inner:
+                return busy
+            for each in node.nodes:
                 for site, n in self._busy_by_site(each).items():
-                    busy[site] += n * times
+                    busy[site] += n * _executions(each)
         return self._busy[node]
 
     def row(self, site: int, n: int) -> tuple[int, int, int]:
@@ -126,22 +123,25 @@ class Work:
         if n >= self.busy[site]:
             raise IndexError(n)
         while not isinstance(node, RowTrack):
-            if isinstance(node, RepeatTrack):
-                times, n = divmod(n, self._busy_by_site(node.body)[site])
+            if node.times:
+                times, n = divmod(n, self._busy_by_site(node)[site])
                 shift += times * node.period
-                node = node.body
-                continue
             for inner in node.nodes:
                 node = inner
-                if n < self._busy_by_site(inner)[site]:
+                busy = self._busy_by_site(inner)[site] * _executions(inner)
+                if n < busy:
                     break
-                n -= self._busy_by_site(inner)[site]
+                n -= busy
         rows = node.rows
         of_site = (rows["cause"] == Cause.BUSY) & (rows["site"] % OUTER_SITES == site)
         done = np.cumsum(np.where(of_site, rows["end"] - rows["start"], 0))
         row = int(np.searchsorted(done, n, "right"))
         start, end = (int(rows[name][row]) + shift for name in ("start", "end"))
         return end - int(done[row]) + n, start, end
+
+
+def _executions(node: Track) -> int:
+    return node.times + 1 if isinstance(node, ChainTrack) else 1
 
 
 def loop_tree(

@@ -14,7 +14,7 @@ import numpy as np
 
 from simaccel.trace.rows import LaneRows, group_rows
 from simaccel.trace.schema import KEY, Cycles
-from simaccel.trace.track import ChainTrack, RepeatTrack, Track
+from simaccel.trace.track import ChainTrack, Track
 
 Activity = tuple[int, ...]
 """Identifies a row's activity: the values of the columns ``KEY``."""
@@ -48,9 +48,8 @@ def lane_json(node: Track, activities: ActivityTable) -> list[dict[str, Any]]:
     A body that repeats is {times: its executions, body: a list}.
     """
     if isinstance(node, ChainTrack):
-        return [part for inner in node.nodes for part in lane_json(inner, activities)]
-    if isinstance(node, RepeatTrack):
-        return [{"times": node.times + 1, "body": lane_json(node.body, activities)}]
+        parts = [part for inner in node.nodes for part in lane_json(inner, activities)]
+        return [{"times": node.times + 1, "body": parts}] if node.times else parts
     rows = node.rows
     lengths = rows["end"] - rows["start"]
     plain = {"n": lengths.tolist(), "a": activities.number(rows).tolist()}

@@ -24,7 +24,7 @@ from simaccel.schedulers import Options
 from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Event, TraceReader
 from simaccel.trace.schema import KEY
-from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack
+from simaccel.trace.track import ChainTrack, RowTrack
 from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.importers.test_scalesim import SHIPPED
@@ -312,8 +312,8 @@ def _busy_then_waiting(busy: int, waits: int, site: int) -> RowTrack:
 
 
 def test_finding_does_not_take_longer_in_a_longer_run() -> None:
-    inner = RepeatTrack(_busy_then_waiting(3, 5, site=7), 8, 10**9 - 1)
-    work = Work(ChainTrack([RepeatTrack(inner, 8 * 10**9, 10**6 - 1)]))
+    inner = ChainTrack([_busy_then_waiting(3, 5, site=7)], 8, 10**9 - 1)
+    work = Work(ChainTrack([ChainTrack([inner], 8 * 10**9, 10**6 - 1)]))
     assert work.busy == {7: 3 * 10**15}
     assert work.row(7, 3 * 10**15 - 1) == (8 * 10**15 - 6, 8 * 10**15 - 8, 8 * 10**15 - 5)
 
