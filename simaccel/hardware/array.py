@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware.fold_grid import (
@@ -102,15 +98,14 @@ class ArraySpec(Spec):
     blocks: BlocksSpec | None = None
     diagonal: bool = False
 
-    @model_validator(mode="after")
-    def _one_in_blocks_or_on_the_diagonal(self) -> Self:
-        if self.diagonal and self.blocks is not None:
-            raise ValueError("array.diagonal: without blocks only")
-        if self.blocks is not None and (self.count > 1 or self.steps_per_cycle < 1):
-            raise ValueError("array.blocks: with count 1 and steps_per_cycle 1 only")
-        if self.blocks is not None and self.macs_per_cycle is not None:
-            raise ValueError("array.blocks: without macs_per_cycle only")
-        return self
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        if self.blocks is None:
+            return
+        alone = {"diagonal": False, "count": 1, "steps_per_cycle": 1, "macs_per_cycle": None}
+        for name, value in alone.items():
+            if getattr(self, name) != value:
+                text = "nothing" if value is None else str(value).lower()
+                yield name, f"{text}, with array.blocks"
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Return the cycles of a MAC with operands of these elements."""

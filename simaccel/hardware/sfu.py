@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from simaccel.hardware.quantity import Amount, Count, Cycles
 from simaccel.hardware.spec import Spec
 
@@ -44,6 +42,10 @@ class OperationsSpec(Spec):
     row's root, gain and bias.
     """
 
+    OMITTED: ClassVar = (
+        *("exp", "erf", "tanh", "sigmoid", "rsqrt", "divide", "reduce", "deviation", "affine"),
+    )
+
     exp: Count = 1
     erf: Count = 1
     tanh: Count = 1
@@ -54,16 +56,10 @@ class OperationsSpec(Spec):
     deviation: Count = 1
     affine: Count = 1
 
-    @model_serializer(mode="wrap")
-    def _without_ones(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value != 1}
-
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Operations by function."""
-        names = (name for name in type(self).model_fields if name != "source")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.OMITTED}
 
 
 class SfuSpec(Spec):

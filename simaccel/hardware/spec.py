@@ -40,7 +40,10 @@ class Spec(BaseModel):
         }
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield impossible fields (paths such as ``noc.shape``), each with its allowed values."""
+        """Yield impossible fields (paths such as ``noc.shape``), each with its allowed values.
+
+        Of a field that must not be left out, these may be empty: those of its type.
+        """
         return iter(())
 
     @model_serializer(mode="wrap")
@@ -57,9 +60,10 @@ class Spec(BaseModel):
             path, value = tuple(field.split(".")), self
             for name in path:
                 holder, value = value, getattr(value, name)
-            if isinstance(value, tuple):  # as a file has it: chips are 4x4, not [4, 4]
+            if isinstance(value, tuple | Spec):  # as a file has it: chips are 4x4, not [4, 4]
                 value = holder.model_dump()[name]
-            details.append(InitErrorDetails(type=error, loc=path, input=value))
+            kind = error if allowed else "missing"
+            details.append(InitErrorDetails(type=kind, loc=path, input=value))
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self

@@ -301,7 +301,10 @@ def test_products_on_the_diagonal_have_no_blocks(write: Write) -> None:
     load_accelerator(write(_changed(**free)))
     blocks = {"steps": 16, "in_flight": 5}
     fault = _fault(write(_changed(array__diagonal=True, array__blocks=blocks)))
-    assert "array.diagonal: without blocks only" in fault.allowed
+    assert (fault.field, fault.allowed) == ("array.diagonal", "false, with array.blocks")
+    rates = {"array__macs_per_cycle": {"bits8": 2}, "array__count": 1}
+    fault = _fault(write(_changed(array__blocks=blocks, **rates)))
+    assert (fault.field, fault.allowed) == ("array.macs_per_cycle", "nothing, with array.blocks")
 
 
 def test_all_faults_come_together(write: Write) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final
 
-from pydantic import (
-    Field,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Field
 
 from simaccel.hardware.energy.tables import (
     NODES,
@@ -53,26 +49,14 @@ class EnergySpec(Spec):
         """The fields that are not set."""
         return super().absent | ({"number"} if self.node is None else set())
 
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if not self.known:
-            details = []
-        elif self.node is None:
-            absent = [name for name in _BY_NODE if getattr(self, name) is None]
-            details = [InitErrorDetails(type="missing", loc=(name,), input=None) for name in absent]
-        elif self.number not in NODES[self.node].multiply_pj and None in (
-            self.mac_pj,
-            self.noc_pj_per_byte,
-        ):
-            names = " or ".join(NODES[self.node].multiply_pj)
-            allowed = f"{names} at {self.node}, or mac_pj and noc_pj_per_byte beside it"
-            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
-            details = [InitErrorDetails(type=error, loc=("number",), input=self.number)]
-        else:
-            details = []
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        if self.known and self.node is None:
+            yield from ((name, "") for name in _BY_NODE if getattr(self, name) is None)
+        numbers = {} if self.node is None else NODES[self.node].multiply_pj
+        own = self.number in numbers or None not in (self.mac_pj, self.noc_pj_per_byte)
+        if self.known and numbers and not own:
+            allowed = f"{' or '.join(numbers)} at {self.node}, or mac_pj and noc_pj_per_byte"
+            yield "number", f"{allowed} beside it"
 
     def prices(
         self, capacity_bytes: int | None, part: str | None, shared: float | None = None
