@@ -190,19 +190,31 @@ def _ops(step: Instruction, command: Command, accelerator: Accelerator) -> Itera
         yield _transfer(step, command, accelerator)
 
 
-def _moves(step: Instruction, amounts: Amounts, accelerator: Accelerator) -> Instruction:
-    """Return an instruction that moves ``amounts``, with the cycles that pipes and ports need."""
+def _moves(
+    step: Instruction,
+    amounts: Amounts,
+    accelerator: Accelerator,
+    pipe_cycles: tuple[int, int] | None = None,
+) -> Instruction:
+    """Return an instruction that moves ``amounts``, with the cycles that pipes and ports need.
+
+    ``pipe_cycles``: of distribution and collection, if the pipes of several arrays don't share it.
+    """
     moved: Counter[str] = Counter()
     for (level, _), n_bytes in amounts:
         moved[level] += n_bytes
+    distribution, collection = pipe_cycles or (
+        accelerator.distribution_rate.cycles(moved["noc_distribution"]),
+        accelerator.collection_rate.cycles(moved["noc_collection"]),
+    )
     return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
         read_cycles=accelerator.read_rate.cycles(moved["buffer_read"]),
         write_cycles=accelerator.write_rate.cycles(moved["buffer_write"]),
-        distribution_cycles=accelerator.distribution_rate.cycles(moved["noc_distribution"]),
-        collection_cycles=accelerator.collection_rate.cycles(moved["noc_collection"]),
+        distribution_cycles=distribution,
+        collection_cycles=collection,
         amounts=amounts,
     )
 
@@ -316,8 +328,8 @@ def _fold(fold: Fold, command: Compute, step: Instruction, accelerator: Accelera
         (("accumulator_read", out), fold.held_read_bytes),
         (("accumulator_write", out), fold.held_write_bytes),
     )
-    op = _moves(step, amounts, accelerator)
-    op.distribution_cycles = accelerator.array_in_rate.cycles(fold.pipe_in_bytes)
-    op.collection_cycles = accelerator.array_out_rate.cycles(fold.pipe_out_bytes)
+    pipe_in = accelerator.array_in_rate.cycles(fold.pipe_in_bytes)
+    pipe_out = accelerator.array_out_rate.cycles(fold.pipe_out_bytes)
+    op = _moves(step, amounts, accelerator, (pipe_in, pipe_out))
     op.cycles, op.macs, op.native_macs = fold.cycles, fold.macs, fold.native_macs
     return op
