@@ -1,7 +1,5 @@
 """Every fault of a mapping, with its place and what is allowed."""
 
-# ruff: noqa: ISC004, E501 - a tree and its lines stand together
-
 from dataclasses import replace
 
 import pytest
@@ -13,15 +11,11 @@ from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tree import Do, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
+from tests.cases import cases
 from tests.refusals import refusal_of
 from tests.trees import einsum, mapping, vector, workload
 
 GEMM = workload(einsum("FF", "out m n", "x m k", "W k n", m=7, n=11, k=5))
-ATTENTION = workload(
-    einsum("L", "S g q c", "Q g q d", "K g c d", g=3, q=7, c=11, d=5),
-    vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
-    einsum("A", "Z g q d", "P g q c", "V g c d", g=3, q=7, c=11, d=5),
-)
 NORM = workload(
     vector("norm", "rms_norm", "N r e", "X r e", axis="e", r=7, e=5),
     einsum("Wq", "Q r o", "N r e", "W e o", r=7, e=5, o=11),
@@ -30,298 +24,47 @@ CHAIN = workload(
     einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
     einsum("two", "U m n", "T m k", "C k n", m=7, k=5, n=11),
 )
-BOTH = workload(
-    einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
-    vector("relu", "relu", "R m k", "T m k", m=7, k=5),
-    vector("add", "residual", "U m k", "R m k", "T m k", m=7, k=5),
-)
-SQUARE = workload(
-    einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
-    einsum("two", "U m n", "T m k", "T n k", m=7, k=5, n=7),
-)
-THREE = workload(einsum("E", "out m n", "x m k", "W k n", "s k", m=7, n=11, k=5))
-ODD = workload(einsum("E", "out m", "x m k", "W m", m=7, k=5))
-POOL = workload(vector("pool", "pooling", "O p", "I 2*p+r", p=4, r=3))
-CONVS = workload(
-    einsum("c1", "T m p", "I c p+r", "W1 m c r", m=3, c=2, p=9, r=3),
-    einsum("c2", "O n p", "T m p+r", "W2 n m r", n=5, m=3, p=7, r=3),
-)
 GEMM_TREE = """
 group FF
   keep x buffer, W buffer, out buffer
   do FF array ws
 """
-LA = "group L+softmax+A\n"
-ALL = "keep Q buffer, K buffer, V buffer, Z buffer, S buffer\n"
-FORK = "fork\n  | do L array ws\n  | do softmax sfu\n  | do A array ws\n"
-
-
-def la(*lines: str) -> str:
-    """Return a group of L, softmax and A."""
-    return LA + "".join(f"  {line}\n" for part in lines for line in part.splitlines())
-
-
-CASES: dict[str, tuple[Workload, str, str, str]] = {
-    "operator": (GEMM, "group FX\n  do FX array ws", "operators[0]", "one of FF"),
-    "rank": (GEMM, GEMM_TREE.replace("keep x", "loop q 2\n  keep x"), "tree[0]", "one of m, n, k"),
-    "large": (
-        GEMM,
-        GEMM_TREE.replace("keep x", "loop m 8\n  keep x"),
-        "tree[0]",
-        "pieces of 1 to 7",
+WORKLOADS = {
+    "gemm": GEMM,
+    "attention": workload(
+        einsum("L", "S g q c", "Q g q d", "K g c d", g=3, q=7, c=11, d=5),
+        vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
+        einsum("A", "Z g q d", "P g q c", "V g c d", g=3, q=7, c=11, d=5),
     ),
-    "zero": (
-        GEMM,
-        GEMM_TREE.replace("keep x", "loop m 0\n  keep x"),
-        "tree[0]",
-        "pieces of 1 to 7",
+    "norm": NORM,
+    "chain": CHAIN,
+    "both": workload(
+        einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
+        vector("relu", "relu", "R m k", "T m k", m=7, k=5),
+        vector("add", "residual", "U m k", "R m k", "T m k", m=7, k=5),
     ),
-    "tensor": (GEMM, GEMM_TREE.replace("keep x", "keep y buffer, x"), "tree[0]", "a tensor of the"),
-    "level": (GEMM, GEMM_TREE.replace("x buffer", "x dram"), "tree[0]", "level buffer or pe"),
-    "slots": (GEMM, GEMM_TREE.replace("x buffer", "x buffer x0"), "tree[0]", "at least one slot"),
-    "region": (GEMM, GEMM_TREE.replace("x buffer", "x[0..1,0..1] buffer"), "tree[0]", "no region"),
-    "behind": (GEMM, GEMM_TREE + "  keep x buffer", "tree[3]", "stand last"),
-    "unfinished": (GEMM, "group FF\n  loop m 2", "tree[0]", "do, fork or part"),
-    "empty": (GEMM, "group FF", "tree", "the last of them do"),
-    "unit": (GEMM, GEMM_TREE.replace("array ws", "sfu"), "tree[3]", "array or mac"),
-    "vector unit": (NORM, "group norm\n  keep X buffer\n  do norm mac", "tree[1]", "sfu, as"),
-    "stationarity": (GEMM, GEMM_TREE.replace(" ws", ""), "tree[3]", "a stationarity"),
-    "merged": (GEMM, GEMM_TREE.replace("FF\n", "FF merging mk=m,k\n", 1), "merged.mk", "together"),
-    "axis merged": (
-        NORM,
-        "group norm merging re=r,e\n  keep X buffer\n  do norm sfu",
-        "merged.re",
-        "no axis",
+    "square": workload(
+        einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
+        einsum("two", "U m n", "T m k", "T n k", m=7, k=5, n=7),
     ),
-    "padded": (GEMM, GEMM_TREE.replace("FF\n", "FF padded m=6\n", 1), "padded.m", "7 or more"),
-    "not kept": (
-        GEMM,
-        "group FF\n  keep x buffer, out buffer\n  do FF array ws",
-        "tree[2]",
-        "keep W",
+    "three": workload(einsum("E", "out m n", "x m k", "W k n", "s k", m=7, n=11, k=5)),
+    "odd": workload(einsum("E", "out m", "x m k", "W m", m=7, k=5)),
+    "pool": workload(vector("pool", "pooling", "O p", "I 2*p+r", p=4, r=3)),
+    "convs": workload(
+        einsum("c1", "T m p", "I c p+r", "W1 m c r", m=3, c=2, p=9, r=3),
+        einsum("c2", "O n p", "T m p+r", "W2 n m r", n=5, m=3, p=7, r=3),
     ),
-    "not for sfu": (NORM, "group norm\n  do norm sfu", "tree[0]", "the SFU works in the buffer"),
-    "sums nowhere": (GEMM, "group FF\n  do FF mac", "tree[0]", "partial sums need a place"),
-    "never done": (
-        ATTENTION,
-        la(ALL, "fork\n  | do L array ws\n  | do A array ws"),
-        "tree",
-        "once",
-    ),
-    "done twice": (
-        CHAIN,
-        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n  fork\n"
-        "    | do one array ws\n    | do one array ws\n    | do two array ws",
-        "tree[5].fork[1][0]",
-        "one do one",
-    ),
-    "part misses": (
-        CHAIN,
-        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n  part m 2 rest\n"
-        "    | do one array ws\n    | fork\n        | do one array ws\n        | do two array ws",
-        "tree[5].part[0]",
-        "two too",
-    ),
-    "part large": (
-        GEMM,
-        "group FF\n  part m 4 4 rest\n    | do FF array ws\n    | do FF array ws\n    | do FF array ws",
-        "tree[0]",
-        "together at most 7",
-    ),
-    "part branches": (
-        GEMM,
-        "group FF\n  part m 4 rest\n    | do FF array ws",
-        "tree[0]",
-        "2 branches",
-    ),
-    "part uneven": (
-        GEMM,
-        "group FF\n  loop m 3\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",
-        "tree[1]",
-        "no loop outside cuts",
-    ),
-    "part of pieces": (
-        GEMM,
-        "group FF\n  loop m 1\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",
-        "tree[1]",
-        "no loop outside cuts",
-    ),
-    "reduction shared": (
-        CHAIN,
-        "group one+two\n  loop e 2\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n"
-        "  fork\n    | do one array ws\n    | do two array ws",
-        "tree[6].fork[1][0]",
-        "loop e inside of the branch of do one",
-    ),
-    "norm cut": (
-        NORM,
-        "group norm+Wq\n  loop e 2\n  keep X buffer, W buffer, Q buffer\n  fork\n    | do norm sfu\n"
-        "    | do Wq array ws",
-        "tree[4].fork[0][0]",
-        "no online form",
-    ),
-    "online sums inside": (
-        ATTENTION,
-        la("loop c 4", "loop q 3", ALL, FORK),
-        "tree[7].fork[1][0]",
-        "keep Z buffer outside of loop c",
-    ),
-    "online sums behind": (
-        ATTENTION,
-        la(
-            ALL,
-            "fork\n  | loop c 4\n    fork\n      | do L array ws\n      | do softmax sfu\n"
-            "  | do A array ws",
-        ),
-        "tree[5].fork[0][1].fork[1][0]",
-        "keep Z buffer outside of loop c",
-    ),
-    "axis parted": (
-        workload(vector("softmax", "softmax", "P q c", "S q c", axis="c", q=3, c=7)),
-        "group softmax\n  keep S buffer\n  part c 3 rest\n    | do softmax sfu\n    | do softmax sfu",
-        "tree[1].part[0][0]",
-        "no part of c",
-    ),
-    "windows": (
-        POOL,
-        "group pool\n  loop r 1\n  keep I buffer, O buffer\n  do pool sfu",
-        "tree[3]",
-        "whole windows",
-    ),
-    "too early": (
-        CHAIN,
-        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n"
-        "  fork\n    | do two array ws\n    | do one array ws",
-        "tree[5].fork[0][0]",
-        "in an earlier branch",
-    ),
-    "other pieces": (
-        SQUARE,
-        "group one+two\n  keep A buffer, B buffer, U buffer, T buffer, T#1 buffer\n"
-        "  fork\n    | do one array ws\n    | do two array ws",
-        "tree[5].fork[1][0]",
-        "another group",
-    ),
-    "inside branches": (
-        CHAIN,
-        "group one+two\n  keep A buffer, B buffer, C buffer, U buffer\n  fork\n"
-        "    | keep T buffer\n      do one array ws\n    | keep T buffer\n      do two array ws",
-        "tree[4].fork[1][1]",
-        "outside of the branches of one and two",
-    ),
-    "made again": (
-        CHAIN,
-        "group one+two\n  keep A buffer, B buffer, T buffer\n  loop n 4\n  keep C buffer, U buffer\n"
-        "  fork\n    | do one array ws\n    | do two array ws",
-        "tree[6].fork[0][0]",
-        "no loop or part of n outside",
-    ),
-    "halo twice": (
-        CONVS,
-        "group c1+c2\n  keep W1 buffer, W2 buffer, T buffer\n  loop p2 3\n  keep I buffer, O buffer\n"
-        "  fork\n    | do c1 array ws\n    | do c2 array ws",
-        "tree[6].fork[0][0]",
-        "overlap",
-    ),
-    "derived": (
-        CONVS,
-        "group c1+c2\n  loop p 3\n  do c1 array ws",
-        "tree[0]",
-        "isn't the sum of others; p is p2+r2",
-    ),
-    "in place": (
-        BOTH,
-        "group one+relu+add\n  keep A buffer, B buffer, T buffer, U buffer\n  fork\n"
-        "    | do one array ws\n    | do relu sfu\n    | do add sfu",
-        "tree[4].fork[1][0]",
-        "keep R buffer: T is read again by add",
-    ),
-    "three factors": (
-        THREE,
-        "group E\n  keep x buffer, W buffer, s buffer, out buffer\n  do E array ws",
-        "tree[4]",
-        "two inputs",
-    ),
-    "no fold": (
-        ODD,
-        "group E\n  keep x buffer, W buffer, out buffer\n  do E array ws",
-        "tree[3]",
-        "loop k 1 outside",
-    ),
-    "ahead slots": (
-        ATTENTION,
-        la("loop q 3", ALL, FORK.replace("fork", "fork ahead 1")),
-        "tree[6]",
-        "two slots of S",
-    ),
-    "ahead alone": (
-        ATTENTION,
-        la(ALL.replace("S buffer", "S buffer x2"), FORK.replace("fork", "fork ahead 1")),
-        "tree[5]",
-        "a loop outside",
-    ),
-    "ahead much": (ATTENTION, la(ALL, FORK.replace("fork", "fork ahead 3")), "tree[5]", "0 to 2"),
-    "kept twice": (
-        GEMM,
-        GEMM_TREE.replace("keep x", "keep x buffer, x"),
-        "tree[1]",
-        "one keep of x",
-    ),
-    "spread of sfu": (
-        NORM,
-        "group norm\n  keep X buffer\n  spread r 2 rows\n  do norm sfu",
-        "tree[1]",
-        "no spread around",
-    ),
-    "fan order": (
-        GEMM,
-        "group FF\n  keep out buffer\n  spread m 2 cols\n  spread n 2 rows\n  do FF mac",
-        "tree[2]",
-        "rows, cols, then",
-    ),
-    "online in pieces": (
-        ATTENTION,
-        la(
-            "loop c 4",
-            ALL,
-            FORK.replace("| do softmax sfu", "| loop c 2\n    do softmax sfu"),
-        ),
-        "tree[6].fork[1][1]",
-        "no loop c inside of its branch",
-    ),
-    "keep in a PE's loop": (
-        GEMM,
-        "group FF\n  keep out buffer\n  spread n 2 cols\n  loop m 3\n  keep W pe, x pe\n  do FF mac",
-        "tree[4]",
-        "a keep of PEs outside of their loops",
-    ),
-    "part in PEs": (
-        GEMM,
-        "group FF\n  keep out buffer\n  part m 3 rest\n    | keep W pe\n      do FF mac\n    | do FF mac",
-        "tree[1].part[1][0]",
-        "the same keeps of W",
-    ),
-    "spread of parts": (
-        GEMM,
-        "group FF\n  keep out buffer\n  part m 3 rest\n    | spread n 9 cols\n      keep W pe\n      do FF mac\n    | keep W pe\n      do FF mac",
-        "tree[1].part[1][1]",
-        "the same keeps of W",
-    ),
-    "chain on PEs": (
-        CONVS,
-        "group c1+c2\n  loop p2 2\n  keep T buffer, O buffer\n  fork\n    | do c1 mac\n    | do c2 mac",
-        "tree[3].fork[0][0]",
-        "a group of its own",
-    ),
+    "softmax": workload(vector("softmax", "softmax", "P q c", "S q c", axis="c", q=3, c=7)),
 }
+CASES: dict[str, dict[str, str]] = cases(__file__)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_fault_is_found_at_its_place(name: str) -> None:
-    of, text, field, allowed = CASES[name]
-    found = faults(of, mapping(of, text))
-    texts = [one.allowed for one in found if one.field == f"groups[0].{field}"]
-    assert any(allowed in text for text in texts), found
+@pytest.mark.parametrize("case", CASES.values(), ids=[*CASES])
+def test_a_fault_is_found_at_its_place(case: dict[str, str]) -> None:
+    of = WORKLOADS[case["of"]]
+    found = faults(of, mapping(of, case["tree"]))
+    texts = [one.allowed for one in found if one.field == f"groups[0].{case['field']}"]
+    assert any(case["allowed"] in text for text in texts), found
 
 
 SPATIAL = load_accelerator("eyeriss_like")
