@@ -40,7 +40,7 @@ class _AttentionInputs:
     tokens, size]. ``kv_heads``: heads of keys and values, each shared by as many query heads.
     ``kv_tokens``: tokens of keys and of values, those in the cache included. ``is_rotated``:
     whether rotary embeddings are applied to queries and keys first. ``unread``: reason by input
-    that is not read. ``projection_macs``: MACs of the projection that the node includes.
+    that is not read.
     ``causal``: the first row attends to its own key and those before it, each later row to one
     more; with a ``window``, only to the last ``window`` of them.
     """
@@ -51,7 +51,6 @@ class _AttentionInputs:
     kv_tokens: tuple[int, int]
     is_rotated: bool = False
     unread: Mapping[int, str] = field(default_factory=dict)
-    projection_macs: int = 0
     causal: bool = False
     window: int | None = None
 
@@ -87,8 +86,7 @@ def attention_node(place: NodePlace) -> AccountEntry:
     values = _heads(place, "V", value, (kv_heads,), value_tokens)
     for number, view in enumerate((keys, values), 1):
         place.set_output(view, number)
-    batch, _, rows, size = queries.shape
-    blocks = list(inputs.row_blocks(rows))
+    blocks = list(inputs.row_blocks(queries.shape[2]))
     made = _attend(place, queries, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
     flat = len(place.out_shape) == _FLAT
     place.set_output(
@@ -96,12 +94,10 @@ def attention_node(place: NodePlace) -> AccountEntry:
     )
     for number, why in inputs.unread.items():
         place.report_input(number, why)
-    pairs = sum(block.pairs for block in blocks)
-    macs = batch * heads * pairs * (size + values.shape[3])
     become = "L, softmax and A of an attention"
     if len(blocks) > 1:
         become += f" in {len(blocks)} blocks of rows, each with the keys that it sees"
-    return place.take_node(become, macs + inputs.projection_macs)
+    return place.take_node(become)
 
 
 def _attend(
@@ -185,12 +181,8 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
 
 def _read_projections(place: NodePlace) -> _AttentionInputs:
     """Read ONNX Runtime's Attention, with its projection to queries, keys and values."""
-    heads, (batch, tokens, inner), columns = (
-        int(place.attribute("num_heads", 0)),
-        place.shape(0),
-        place.shape(1)[1],
-    )
-    sizes = place.attribute("qkv_hidden_sizes") or [columns // 3] * 3
+    heads, (batch, tokens, _) = int(place.attribute("num_heads", 0)), place.shape(0)
+    sizes = place.attribute("qkv_hidden_sizes") or [place.shape(1)[1] // 3] * 3
     factor = Factor(place.shaped_input(1), place.builder.kind_of(place.node.input[1]))
     made = layers.add_product(place.builder, f"{place.name}.QKV", place.shaped_input(0), factor)
     query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
@@ -198,12 +190,11 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     at, inputs = 8 if quantised else 4, place.node.input
     past = place.network.shapes.get(inputs[at]) if len(inputs) > at else None
     kv_tokens = tokens + (past[3] if past else 0)
-    macs = batch * tokens * inner * columns
     is_rotated = bool(place.attribute("do_rotary", 0))
     unread = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
     causal, operands = bool(place.attribute("unidirectional", 0)), (query, key, value)
     return _AttentionInputs(
-        operands, heads, heads, (kv_tokens, kv_tokens), is_rotated, unread, macs, causal
+        operands, heads, heads, (kv_tokens, kv_tokens), is_rotated, unread, causal
     )
 
 

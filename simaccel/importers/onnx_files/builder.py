@@ -62,6 +62,8 @@ class WorkloadBuilder:
     """Keys of ``views`` that no operator writes, but nodes that only move elements."""
     read_tensors: set[str] = field(default_factory=set)
     """Tensors of the graph that the current node has read, as a view or from DRAM."""
+    begun: int = 0
+    """Operators of the nodes before the current one."""
     attributes: set[str] = field(default_factory=set)
     """Attributes of the current node that have been read."""
     notes: list[AccountEntry] = field(default_factory=list)

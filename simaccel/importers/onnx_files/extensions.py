@@ -86,7 +86,7 @@ def _wide(given: list[Shape | None]) -> Shape | None:
 
 
 def _product(node: Proto, shapes: list[Shape | None]) -> Shape | None:
-    first, second = shapes[0], shapes[_SECOND.get(node.op_type, 1)]
+    first, second = shapes[0], shapes[SECOND_FACTOR.get(node.op_type, 1)]
     if first is None or second is None:
         return None
     first, second = _turn_factor(node, "A", first), _turn_factor(node, "B", second)
@@ -172,8 +172,8 @@ def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     return (*image[:2], *made)
 
 
-_SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
-"""Where a product's second factor stands, if not after the first."""
+SECOND_FACTOR: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
+"""The input that is the second factor (weights), where scales stand before it; 1 for others."""
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,

@@ -26,7 +26,6 @@ from simaccel.importers.onnx_files.operators import (
     unread_attributes,
 )
 from simaccel.importers.onnx_files.places import NodePlace
-from simaccel.importers.onnx_files.products import matmul_shape
 from simaccel.importers.onnx_files.reading import OnnxGraph, read_network
 from simaccel.importers.onnx_files.view_nodes import LOOKUPS, index_names, set_views
 from simaccel.numbers import BYTE
@@ -144,6 +143,7 @@ class _Importer:
             place = self._place(at)
             self.builder.read_tensors.clear()
             self.builder.attributes.clear()
+            self.builder.begun = len(self.builder.pending)
             self.builder.made_bits = self.builder.bits.get(next(iter(node.output), ""), 32)
             if at in self.ways:
                 entries |= self._attention(self.ways[at])
@@ -181,11 +181,11 @@ class _Importer:
         if way is None:
             return
         place, last = self._place(at), self._place(way[-1])
-        logit = matmul_shape(place.shape(0), place.shape(1))
-        out = matmul_shape(last.shape(0), last.shape(1))
-        if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
+        query, key, value = place.shape(0), place.shape(1), last.shape(1)
+        if min(map(len, (query, key, value))) < 2 or key[-1] != value[-2]:  # noqa: PLR2004 - rows
             return
-        if place.shape(0)[:-2] == place.shape(1)[:-2] == last.shape(1)[:-2]:
+        widened = math.prod(last.shape(0)) > math.prod(place.out_shape)  # by a mask
+        if query[:-2] == key[:-2] == value[:-2] and not widened:
             self.ways[way[-1]] = [at, *way]
             self.fused |= {at, *way[:-1]}
 
@@ -203,7 +203,7 @@ class _Importer:
         )
         for name in {*place.node.input} - self.builder.read_tensors - self.network.weights:
             self.builder.store_in_dram(name)
-        entries = {softmax: self._place(softmax).take_node("softmax")}
+        entries = {softmax: self._place(softmax).take_node("softmax", macs=0)}
         made = {name for number in way for name in self.network.nodes[number].output}
         for between in inner:
             inside = self._place(between)
@@ -211,11 +211,10 @@ class _Importer:
                 self.builder.store_in_dram(name)
                 if name not in made:
                     inside.report_input(at, "a mask or bias of the scores: not read")
-            entries[between] = inside.take_node("a part of softmax")
-        logit = matmul_shape(place.shape(0), place.shape(1))
-        out = matmul_shape(last.shape(0), last.shape(1))
-        entries[attend] = last.take_node("A of an attention", math.prod(out.ranks.values()))
-        entries[first] = place.take_node("L of an attention", math.prod(logit.ranks.values()))
+            entries[between] = inside.take_node("a part of softmax", macs=0)
+        for number, letter, added in ((first, "L", -3), (attend, "A", -1)):
+            macs = self.builder.pending[added].macs
+            entries[number] = self._place(number).take_node(f"{letter} of an attention", macs=macs)
         return entries
 
     def _is_known(self, at: int) -> bool:
@@ -250,11 +249,10 @@ class _Importer:
 
 
 def _map_node(place: NodePlace) -> AccountEntry:
-    before = len(place.builder.pending)
     try:
         return _map_complete(place)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        del place.builder.pending[before:]
+        del place.builder.pending[place.builder.begun :]
         works = None if place.node.op_type in PRODUCTS else 0
         return place.pass_node("not taken", "inputs or attributes that no such node has", works)
 

@@ -115,12 +115,17 @@ class NodePlace:
             note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
             self.builder.notes.append(note)
 
-    def take_node(self, become: str, macs: int = 0, made: SlotView | None = None) -> AccountEntry:
+    def take_node(
+        self, become: str, made: SlotView | None = None, macs: int | None = None
+    ) -> AccountEntry:
         """Return the account entry of a node that becomes operators, or a part of one.
 
-        ``made``: the view of its first output.
+        ``made``: the view of its first output. ``macs``: None: those of all operators that have
+        been added for it.
         """
         self.set_output(made)
+        if macs is None:
+            macs = sum(added.macs for added in self.builder.pending[self.builder.begun :])
         elements = 0 if macs else self.elements
         return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
 

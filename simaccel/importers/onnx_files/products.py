@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -19,6 +18,7 @@ from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import add_contraction, name_unequal, whole_sizes
+from simaccel.importers.onnx_files.extensions import SECOND_FACTOR
 from simaccel.importers.onnx_files.layers import Factor, Filters, WindowedOperand
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.transposed import (
@@ -29,10 +29,7 @@ from simaccel.importers.onnx_files.transposed import (
     transposed_conv,
 )
 from simaccel.importers.onnx_files.views import SlotView, fresh
-from simaccel.workload.layers import Product
 
-_SECOND: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
-"""The input that is the second factor (weights), where scales stand before it; 1 for others."""
 _MOST_STEPS: Final = 256
 """The most steps of a recurrent layer that are unrolled."""
 _LENGTHS: Final = 4
@@ -41,12 +38,12 @@ _LENGTHS: Final = 4
 
 def conv(place: NodePlace) -> AccountEntry:
     """Map a convolution."""
-    second = _SECOND.get(place.node.op_type, 1)
+    second = SECOND_FACTOR.get(place.node.op_type, 1)
     size = place.shape(0)[2:]
     filters, inner, *reach = place.shape(second)
     groups = place.attribute("group", 1) or 1
-    macs = place.out_shape[0] * filters * inner * math.prod((*place.out_shape[2:], *reach))
     if why := place.wrong_window("a convolution", tuple(reach)):
+        macs = place.out_shape[0] * filters * inner * math.prod((*place.out_shape[2:], *reach))
         return place.pass_node("not taken", why, macs)
     if why := _name_other_filters(place, inner * groups, tuple(reach)):
         return place.pass_node("not taken", why, None)
@@ -60,9 +57,7 @@ def conv(place: NodePlace) -> AccountEntry:
             of, weights
         )
     )
-    if (kind := place.builder.pending[-1].kind) is not None:
-        return place.take_node(kind)
-    return place.take_node("conv", macs)
+    return place.take_node(place.builder.pending[-1].kind or "conv")
 
 
 def conv_transpose(place: NodePlace) -> AccountEntry:
@@ -96,7 +91,7 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     macs = sum(added)
     border = f"{float(zeros):.1%} of its MACs are products with zeros around the input"
     needed = f"without them (transposed=exact) it has {int((1 - zeros) * macs):,} of {macs:,}"
-    taken = place.take_node(f"conv in {len(added)} parts", macs)
+    taken = place.take_node(f"conv in {len(added)} parts")
     return replace(taken, remark=f"{border}; {needed}") if zeros else taken
 
 
@@ -123,7 +118,7 @@ def _cut_dimension(place: NodePlace, at: int, size: int, reach: int) -> CutDimen
 
 def gemm(place: NodePlace) -> AccountEntry:
     """Map a Gemm; its bias begins the sums."""
-    second = _SECOND.get(place.node.op_type, 1)
+    second = SECOND_FACTOR.get(place.node.op_type, 1)
     transposed = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, transposed=transposed[1])
     rows, own = "km" if transposed[0] else "mk", "nk" if transposed[1] else "kn"
@@ -132,11 +127,10 @@ def gemm(place: NodePlace) -> AccountEntry:
     made = layers.add_product(
         place.builder, place.name, place.shaped_input(0), factor, transposed=transposed[0]
     )
-    inner = place.shape(0)[0 if transposed[0] else 1]
     if second == 1 and _is_summand(place):
         operands = [(made, place.out_shape), place.shaped_input(2)]
         made = place.builder.vector(f"{place.name}.sum", "residual", place.out_shape, operands)
-    return place.take_node("gemm", math.prod(place.out_shape) * inner, made)
+    return place.take_node("gemm", made)
 
 
 def _is_summand(place: NodePlace) -> bool:
@@ -148,21 +142,21 @@ def _is_summand(place: NodePlace) -> bool:
 
 def matmul(place: NodePlace) -> AccountEntry:
     """Map a matrix product; the first factor's batch joins its rows if the second has none."""
-    second = _SECOND.get(place.node.op_type, 1)
+    second = SECOND_FACTOR.get(place.node.op_type, 1)
     factor = _factor(place, second)
     lead = string.ascii_uppercase[::-1]  # batches are counted from the last
     rows, own = f"{lead}mk"[-len(place.shape(0)) :], f"{lead}kn"[-len(place.shape(second)) :]
     own = "k" if own == "n" else own
     if why := name_unequal([(place.shaped_input(0), rows), (factor.source, own)], "k"):
         return place.pass_node("not taken", why, None)
-    return _take_product(place, factor, place.shape(0)[-1])
+    return _take_product(place, factor)
 
 
-def _take_product(place: NodePlace, factor: Factor, inner: int) -> AccountEntry:
-    """Map a product of the first input and a factor; ``inner``: size of the summed rank."""
+def _take_product(place: NodePlace, factor: Factor) -> AccountEntry:
+    """Map a product of the first input and a factor."""
     made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
     view = made if made.shape == place.out_shape else made.reshape(place.out_shape)
-    return place.take_node("gemm", math.prod(place.out_shape) * inner, view)
+    return place.take_node("gemm", view)
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
@@ -177,9 +171,8 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
         operands.append((operand, (row + before if batched else before + row) + column))
     if why := name_unequal(operands, "k"):
         return place.pass_node("not taken", why, None)
-    sizes = whole_sizes(operands)
     made = add_contraction(place.builder, place.name, operands, f"{lead}mn")
-    return place.take_node("gemm", math.prod(sizes.values()), made)
+    return place.take_node("gemm", made)
 
 
 def matmul_bits(place: NodePlace) -> AccountEntry:
@@ -188,7 +181,7 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     bits = place.attribute("bits", 4)
     root = place.builder.root(f"{place.name}.W", "weight", bits=bits)
     weights: NodeInput = fresh(root, (columns, inner), (0, 1)), (columns, inner)
-    entry = _take_product(place, Factor(weights, "weight", transposed=True), inner)
+    entry = _take_product(place, Factor(weights, "weight", transposed=True))
     scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
@@ -196,22 +189,6 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
     place.builder.notes.append(note)
     return entry
-
-
-def matmul_shape(first: Shape, second: Shape) -> Product:
-    """Return the sizes of numpy's matmul.
-
-    >>> matmul_shape((2, 5, 3), (3, 7)).ranks
-    {'b': 1, 'm': 10, 'k': 3, 'n': 7}
-    """
-    first = (1, *first) if len(first) == 1 else first
-    second = (*second, 1) if len(second) == 1 else second
-    k, n = second[-2:]
-    batch = math.prod(second[:-2])
-    outer = math.prod(first[:-2])
-    if batch == 1:
-        return Product(m=outer * first[-2], k=k, n=n)
-    return Product(b=max(batch, outer), m=first[-2], k=k, n=n)
 
 
 def _factor(place: NodePlace, number: int, *, transposed: bool = False) -> Factor:
@@ -229,7 +206,7 @@ def einsum(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, None)
     if len(operands) == 1:
         return _map_single_operand(place, operands[0], output)
-    macs, builder, made = 0, place.builder, None
+    made = None
     for number, second in enumerate(operands[1:]):
         first = operands[0] if made is None else made
         later = {*output, *(letter for _, letters in operands[number + 2 :] for letter in letters)}
@@ -238,13 +215,12 @@ def einsum(place: NodePlace) -> AccountEntry:
         kept = "".join(letter for letter in sizes if letter in later)
         last = number == len(operands) - 2
         name = place.name if last else f"{place.name}.{number}"
-        view = add_contraction(builder, name, pair, output if last else kept)
+        view = add_contraction(place.builder, name, pair, output if last else kept)
         shape = tuple(sizes[letter] for letter in (output if last else kept))
         made = (view, shape), output if last else kept
-        macs += math.prod(sizes.values())
         if last:
             place.set_output(view if view.shape == place.out_shape else None)
-    return place.take_node("einsum", macs)
+    return place.take_node("einsum")
 
 
 def _letters(place: NodePlace) -> tuple[list[tuple[NodeInput, str]], str] | None:
@@ -292,8 +268,8 @@ def recurrent(place: NodePlace) -> AccountEntry:
     directions, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
     unequal = name_unequal([(place.shaped_input(0), "sbk"), (place.shaped_input(1), "tgk")], "k")
-    macs = directions * steps * batch * (inner + hidden) * gates
     if unequal or steps > _MOST_STEPS:
+        macs = directions * steps * batch * (inner + hidden) * gates
         why = unequal or f"{steps} steps; at most {_MOST_STEPS} are unrolled"
         return place.pass_node("not taken", why, None if unequal else macs)
     for number in range(_LENGTHS, len(place.node.input)):
@@ -310,7 +286,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
                 place.builder.store_in_dram(state)
         if directions == 1 and not first:
             place.set_output(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
-    return place.take_node("gemms and gates", macs)
+    return place.take_node("gemms and gates")
 
 
 def _steps(place: NodePlace, name: str, shape: Shape, sizes: tuple[int, int]) -> list[SlotView]:

@@ -325,6 +325,11 @@ class PendingOperator:
     axis: str | None = None
     visible: VisibleSpan | None = None
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return 0 if self.kind else math.prod(self.ranks.values())
+
     def operator(self) -> Operator:
         """Return the operator; all uses of its tensors must be settled."""
         inputs = tuple(one.operand(self.ranks) for one in self.inputs)

@@ -79,8 +79,3 @@ class RowBlock:
     first_key: int
     keys: int
     visible: VisibleSpan | None = None
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of row and key that are computed."""
-        return self.rows * self.keys
