@@ -256,6 +256,7 @@ plain = dict(heading="cycles, no more", dataflow="naive,strips", rows=rows, draw
 good = Exhibit(table=table, **plain)
 bad = Exhibit(table=fails, **plain)
 lost = Exhibit(table=table, find=fails, **plain)
+swept = Exhibit(table=table, **plain | {"sweep": "dram-latency=0,8", "heading": "{oh}"})
 none = 7
 """
 
@@ -267,6 +268,7 @@ none = 7
         ("good", 0, "naive: NAIVE; strips: "),
         ("bad", 2, "error: exhibit 'bad' of the plug-in broken 0.1 (PLACE): showing failed: KeyE"),
         ("lost", 2, "exhibit 'lost' of the plug-in broken 0.1 (PLACE): searching failed: KeyError"),
+        ("swept", 2, "exhibit 'swept' of the plug-in broken 0.1 (PLACE): showing failed: KeyError"),
         ("none", 2, "error: exhibit 'none' of the plug-in broken 0.1 (PLACE): is no Exhibit"),
         ("gone", 2, "exhibit 'gone' of the plug-in broken 0.1 (nowhere:it): loading failed"),
         ("goo", 2, "got 'goo'; did you mean 'good'?"),
@@ -275,7 +277,7 @@ none = 7
 def test_an_exhibit_of_a_plug_in_is_shown_or_named(
     install: Install, name: str, code: int, output: str
 ) -> None:
-    points = "".join(f"{own} = MODULE:{own}\n" for own in ("good", "bad", "lost", "none"))
+    points = "".join(f"{own} = MODULE:{own}\n" for own in ("good", "bad", "lost", "swept", "none"))
     install(f"[simaccel.exhibits]\n{points}gone = nowhere:it\n", code=EXHIBIT)
     result = _run(f"compare --hw toy {GEMM} --jobs 1 --exhibit {name}")
     target = plugins("simaccel.exhibits").get(name)

@@ -55,7 +55,9 @@ def with_defaults(
 
 
 def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
-    """Return a sweep of buffers without those that are too small for the array."""
+    """Return a sweep, of buffers without those that are too small for the array."""
+    if not sweep.startswith("buffer="):
+        return sweep
     from simaccel.cli.sweep import MOST_POINTS
     from simaccel.hardware.sections import smallest_buffer
     from simaccel.study.parameters import read_axis
@@ -111,8 +113,8 @@ def show_exhibit(
     varied = {setting.axis.name for setting in points[0].settings}
     varied |= {"seq-len"} if len({point.seq_len for point in points}) > 1 else set()
     title = experiment_title(points[0].workload, accelerator, varied=varied)
-    title += f": {exhibit.heading.format(target=TARGET if target is None else target)}"
     with EXHIBITS.running(name, "showing"):
+        title += f": {exhibit.heading.format(target=TARGET if target is None else target)}"
         rows = exhibit.rows(points, runs)
         finite = [{key: None if n == inf else n for key, n in row.items()} for row in rows]
         tables, lines = [exhibit.table(rows)] if rows else [], exhibit.notes(rows)
