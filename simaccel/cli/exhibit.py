@@ -67,7 +67,8 @@ def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
         least = smallest_buffer(experiment.accelerator().array)
     except InputError:  # said later, with all else that is wrong
         least = 0
-    return f"buffer={','.join(str(one.value) for one in settings if one.place >= least)}"
+    kept = (str(setting.value) for setting in settings if setting.place >= least)
+    return f"buffer={','.join(kept)}"
 
 
 def finder_of(
