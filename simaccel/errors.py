@@ -184,7 +184,7 @@ def suggest(word: str, choices: Iterable[str], shown: Iterable[str] = ()) -> str
     >>> suggest("naive,flat", ["naive", "flex", "flat"])
     'one name, not a list'
     """
-    known = list(choices)
+    known, word = list(choices), str(word)
     if "," in word and {part.strip() for part in word.split(",")} <= {*known}:
         return "one name, not a list"
     every, lower = ", ".join(known), {choice.lower(): choice for choice in known}

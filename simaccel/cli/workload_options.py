@@ -208,7 +208,8 @@ class WorkloadOptions:
         for text in (text for texts in self.dims for text in _NEXT_NAME.split(texts)):
             name, equals, size = text.rpartition("=")
             if not equals or not name.strip():
-                raise InputError([fault("--dim", text, f"NAME=SIZE, as in {text or 'n'}=1")])
+                example = text if text.isidentifier() else "n"
+                raise InputError([fault("--dim", text, f"NAME=SIZE, as in {example}=1")])
             dims[name.strip()] = number(size)
         return dims
 

@@ -312,8 +312,11 @@ Settings = Mapping[str, object] | Sequence[str]
 
 def unknown_field(field: str, leaves: Sequence[str]) -> str:
     """Return a suggestion for an unknown field, from its own section if one is similar."""
-    name, rest = field.partition(".")[::2]
+    name, rest = field.replace("-", "_").partition(".")[::2]
     sections = dict.fromkeys(leaf.partition(".")[0] for leaf in leaves)
+    before, _, behind = name.partition("_")
+    if behind and not rest and any(leaf.startswith(f"{before}.") for leaf in leaves):
+        name, rest = before, behind
     if own := [leaf for leaf in leaves if leaf.startswith(f"{field}.")]:
         return f"its fields, {', '.join(leaf for leaf in own if not leaf.endswith('source'))}"
     near = get_close_matches(name, sections, n=1, cutoff=0.7)

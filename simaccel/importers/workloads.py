@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack
 
-from simaccel.errors import Fault, InputError, name_arguments
+from simaccel.errors import ABSENT, Fault, InputError, name_arguments
 from simaccel.files.accounting import AccountEntry
 from simaccel.plugins import Registry
 from simaccel.workload import building
@@ -74,6 +74,9 @@ def _require_workload_kind(name: str, kind: str) -> None:
     """Refuse a file whose content is of another known kind than ``kind``, its reader's."""
     from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind  # noqa: PLC0415 - a parser
 
+    if Path(name).suffix.lower().removeprefix(".") not in _ENDINGS and not Path(name).exists():
+        files = "a file: .yaml, .csv, .onnx, .m or the config.json of a model of Hugging Face"
+        raise InputError([Fault(name, "file", ABSENT, f"{files}, or a name of `workload list`")])
     found_kind = sniff_kind(Path(name))
     if found_kind is not None and found_kind != kind:
         allowed = f"a workload; this looks like {KIND_ADVICE[found_kind]}"

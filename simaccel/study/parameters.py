@@ -24,7 +24,7 @@ from simaccel.errors import (
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.presets import SECTIONS
+from simaccel.hardware.presets import SECTIONS, unknown_field
 from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
 from simaccel.numbers import BITS, is_logarithmic
 from simaccel.search.effort import STRATEGIES
@@ -250,6 +250,8 @@ def suggest_parameter(name: str) -> str:
     if name in (replaced := replaced_fields(Accelerator)):
         return replaced[name]
     fields = leaf_fields(Accelerator)
+    if "." in name and not name.startswith(_OF_WORKLOAD):
+        return unknown_field(name, [*fields])
     inside = [field for field in fields if field.endswith(f".{name}")]
     short = [*PARAMETERS, *_MAPPING]
     others = "a field of the accelerator (dram.channels), or workload.FIELD"

@@ -300,7 +300,8 @@ class TraceReader(RunRecord):
             TraceError: it is empty or exceeds the run.
         """
         end = self.cycles if end is None else end
-        if not 0 <= start < end <= self.cycles:
+        whole = all(isinstance(cycle, int | np.integer) for cycle in (start, end))
+        if not (whole and 0 <= start < end <= self.cycles):
             raise self._refusal(f"cycles {start} to {end}", f"a part of cycles 0 to {self.cycles}")
         return start, end
 

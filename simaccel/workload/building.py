@@ -6,7 +6,7 @@ A size that a kind of workload does not take is refused with the reason; no argu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
@@ -196,11 +196,29 @@ def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSiz
         for name, value in sizes.items()
         if name not in known
     )
+    require_none(_wrong_kinds(sizes))
     options = {name: value for name, value in sizes.items() if value is not None and value != {}}
     asked = options.pop("precision", None)
     precision = {} if asked is None else parse_precision(asked, "workload")
     workload = make(options)
     return with_precision(workload, precision) if precision else workload
+
+
+_BY_NAME: Final = {
+    "dims": "sizes by names of dimensions, such as {'n': 1}",
+    "bytes_by_tensor": "bytes by names of tensors, such as {'A': 2}",
+}
+
+
+def _wrong_kinds(sizes: Mapping[str, object]) -> Iterator[Fault]:
+    """Yield a fault of each size that is no mapping from names, or no list, where one is needed."""
+    for name, allowed in _BY_NAME.items():
+        given = sizes.get(name)
+        named = isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
+        if given is not None and not named:
+            yield Fault("workload", name, given, allowed)
+    if not isinstance(experts := sizes.get("experts"), str | list | tuple | None):
+        yield Fault("workload", "experts", experts, "a text such as 'expected', or a count each")
 
 
 def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:

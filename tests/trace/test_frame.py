@@ -114,8 +114,10 @@ def test_more_rows_than_wanted_are_counted_and_refused(monkeypatch: pytest.Monke
         message = f"{n_rows:,} rows in cycles 0 to .*, more than {n_rows - 1:,}; allowed: --from 0 "
         with pytest.raises(TraceError, match=message):
             trace.frame(at_most=n_rows - 1)
-        with pytest.raises(TraceError, match="cycles 5 to 5; allowed: a part of cycles 0 to"):
-            trace.frame(5, 5)
+        for start, end in ((5, 5), ("x", 5), (0, 1.5)):
+            problem = f"cycles {start} to {end}; allowed: a part of cycles 0 to"
+            with pytest.raises(TraceError, match=problem):
+                trace.frame(start, end)  # type: ignore[arg-type]
 
 
 def test_a_name_that_stands_twice_is_one(tmp_path: Path) -> None:

@@ -142,6 +142,11 @@ def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
         (lambda: compare("bert", []), ["simaccel: compare: got 'nothing'"]),
         (lambda: bound(GEMM, fuse="al", buffer="7 KB/s"), ["bound: buffer", "bound: fuse"]),
         (lambda: build("bert", seqlen=4), ["no such size; did you mean 'seq_len'?"]),  # type: ignore[call-arg]
+        (lambda: build("bert", dims=3), ["workload: dims: got 3; allowed: sizes by names"]),  # type: ignore[arg-type]
+        (lambda: build("gpt2", bytes_by_tensor=3), ["bytes_by_tensor: got 3; allowed: bytes by"]),  # type: ignore[arg-type]
+        (lambda: build("gpt2", bytes_by_tensor={3: 4}), ["got {3: 4}; allowed: bytes by"]),  # type: ignore[dict-item]
+        (lambda: build("gpt2", experts=5), ["experts: got 5; allowed: a text such as 'expected'"]),  # type: ignore[arg-type]
+        (lambda: build("vgg16", layer=3), ["vgg16: layer: got 3; allowed: one of conv1_1"]),  # type: ignore[arg-type]
         (lambda: build("vgg16", seq_len=4), ["nothing with vgg16; it has no attention blocks"]),
         (lambda: build("gpt2", seq_len=4), ["nothing with gpt2; `prompt` and `kv_len` say it"]),
         (lambda: build("gemm"), ["workload: shape: got nothing"]),

@@ -386,7 +386,7 @@ def test_what_is_not_yaml_is_refused(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "got", "allowed"),
     [
-        ("missing", "nothing", "an existing YAML file"),
+        ("missing.yaml", "nothing", "an existing YAML file"),
         ("binary", "'invalid start byte'", "UTF-8 text"),
         (".", "'Is a directory'", "a readable YAML file"),
     ],
