@@ -12,7 +12,6 @@ from simaccel.search import effort
 DIRECTIVES: Final = "directives"
 STRATEGIES: Final = effort.STRATEGIES
 OBJECTIVES: Final = effort.OBJECTIVES
-STATIONARITIES: Final = ("ws", "os", "is")
 WITHIN: Final = 0.01
 """Default tolerance of a search, relative to its best objective."""
 PATIENCE: Final = effort.Effort.patience
@@ -54,7 +53,6 @@ TRACE_FORMATS: Final = ("perfetto", "csv", "vcd", "parquet")
 DESIGN_AXES: Final = ("pes", "noc-bandwidth", "l1", "l2")
 """Axes of a MAESTRO description's own design space."""
 PRICES: Final = ("present", "paper")
-HALOS: Final = ("exact", "machine", "tool", "tool-last")
 FUSIONS: Final = (
     *("none", "untiled", "full", "tiled-k", "tiled-n", "tiled-kn", "flat", "flash", "best"),
 )
@@ -63,6 +61,3 @@ PATTERNS: Final = (
     *("sequential", "random-chunk", "strided-tile", "alternating", "two-streams"),
     "idle",
 )
-PES: Final = 256
-OFFCHIP_BANDWIDTH: Final = 70_000
-CLUSTER_LEVELS: Final = 4

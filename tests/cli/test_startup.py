@@ -15,12 +15,13 @@ from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
 from simaccel.dataflows import DATAFLOWS
-from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
 from simaccel.papers.flat.commands.rows import TARGET
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.commands import directives
 from simaccel.papers.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.papers.maestro.dataflows.translating import DIRECTIVES
+from simaccel.papers.orojenesis.commands import bound
 from simaccel.papers.orojenesis.halo import HALOS
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.report.exploration import MOST_ROWS
@@ -194,10 +195,9 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert words.DIRECTIVES == DIRECTIVES
     assert words.STRATEGIES == STRATEGIES
     assert words.OBJECTIVES == OBJECTIVES
-    assert words.STATIONARITIES == STATIONARITIES
     assert words.SCOPES == SCOPES
     assert words.PHASES == PHASES
-    assert words.HALOS == HALOS
+    assert bound.HALOS == HALOS
     assert words.EACH == EACH
     assert tuple(FORMATS) == words.TRACE_FORMATS
     shown = signature(excerpt).parameters
@@ -214,6 +214,6 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert Effort.patience == words.PATIENCE
     measured = {str(row["pattern"]) for row in measured_patterns("HBM2")}
     assert measured == {*words.PATTERNS}
-    assert words.CLUSTER_LEVELS == MAX_LEVELS
+    assert directives.CLUSTER_LEVELS == MAX_LEVELS
     usual = DirectiveHardware()
-    assert (usual.pes, usual.offchip_bandwidth) == (words.PES, words.OFFCHIP_BANDWIDTH)
+    assert (usual.pes, usual.offchip_bandwidth) == (directives.PES, directives.OFFCHIP_BANDWIDTH)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.paper import DirectiveReading
     from simaccel.papers.maestro.dataflows.reading import Directives
 
+PES, OFFCHIP_BANDWIDTH, CLUSTER_LEVELS = 256, 70_000, 4
+"""Defaults and the most levels of the analysis, which takes long to load."""
 _MOST = 2**31 - 1
 _ALL = "all"
 _BY_LEVEL = {"noc_bandwidth", "noc_hop_latency"}

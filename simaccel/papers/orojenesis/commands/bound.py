@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
+from simaccel.cli.choices import FUSIONS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import accelerator_paths, read_accelerator
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
@@ -19,6 +19,9 @@ from simaccel.errors import InputError
 if TYPE_CHECKING:
     from simaccel.papers.orojenesis.commands.tables import BoundReport
     from simaccel.papers.orojenesis.halo import Halo
+
+HALOS = ("exact", "machine", "tool", "tool-last")
+"""Those of the analysis, which takes long to load."""
 
 
 @click.command(cls=Command)
