@@ -237,31 +237,8 @@ def describe(file: File, descriptions: Mapping[str, Mapping[str, str]]) -> None:
             made.write(np.array(value.encode(), dtype=object))
 
 
-_BUSY_IDLE: Final = np.array([Cause.BUSY, Cause.IDLE], np.uint8)
 _MODULUS = 0xFFFF
-_SIZE, _LANE = EVENT.itemsize, EVENT["lane"].itemsize
 _OFFSETS: Final = {name: int(field[1]) for name, field in (EVENT.fields or {}).items()}
-
-
-def edges_of(start: int, reported: int, uses: Sequence[int]) -> tuple[Cycles, Cycles]:
-    """Return the edges of a channel's alternating uses and pauses, and the service of each.
-
-    Arguments are those of ``Listener.note_service``. Only the first use and the last pause may
-    take no cycles.
-
-    >>> edges, cycles = edges_of(2, 10, [4, 4, 12, 5, 8, 13])  # after no pause the use goes on
-    >>> edges.tolist(), cycles.tolist()
-    ([2, 5, 8], [3, 0])
-    """
-    table = np.array(uses, dtype=np.int64).reshape(-1, 3)
-    goes_on = table[:-1, 0] == table[:-1, 1]
-    if goes_on.any():
-        table = table[np.append(~goes_on, True)]
-    edges, cycles = np.zeros(2 * len(table) + 1, np.int64), np.zeros(2 * len(table), np.int64)
-    edges[0], cycles[0] = start, table[0, 2] - reported
-    edges[1::2], edges[2::2] = table[:, 0], table[:, 1]
-    cycles[2::2] = table[1:, 2] - table[:-1, 2]
-    return edges, cycles
 
 
 class LastRow:
@@ -289,28 +266,13 @@ class EventBlock:
     by column, in twice the time: here a single transposition shuffles all columns.
     """
 
-    __slots__ = ("_in_turn", "_turned", "bytes", "causes", "ends", "rows", "served", "starts")
+    __slots__ = ("_turned", "bytes", "ends", "rows", "served")
 
     def __init__(self, n_rows: int) -> None:
         self.rows: Events = np.zeros(n_rows, EVENT)
         self.bytes: memoryview = self.rows.view(np.uint8).data
-        self.starts, self.ends = self.rows["start"], self.rows["end"]
-        self.causes, self.served = self.rows["cause"], self.rows["served"]
-        self._in_turn = np.tile(_BUSY_IDLE, n_rows // 2 + 1)
+        self.ends, self.served = self.rows["end"], self.rows["served"]
         self._turned = np.zeros((EVENT.itemsize, n_rows), np.uint8)
-
-    def put_uses(self, at: int, lane: int, first: int, edges: Cycles, served: Cycles) -> None:
-        """Fill rows from ``at`` on with a channel's alternating uses and pauses.
-
-        Row i lasts from edge i to edge i + 1. ``first`` is even if the first row is a use.
-        """
-        last = at + len(served)
-        row = lane.to_bytes(_LANE, "little").ljust(_SIZE, b"\0")
-        self.bytes[at * _SIZE : last * _SIZE] = row * len(served)
-        self.starts[at:last] = edges[:-1]
-        self.ends[at:last] = edges[1:]
-        self.causes[at:last] = self._in_turn[first % 2 : first % 2 + len(served)]
-        self.served[at:last] = served
 
     def write(self, columns: Mapping[str, Growing], used: int, first: int) -> None:
         """Write the first ``used`` rows to the columns' chunk at row ``first``.

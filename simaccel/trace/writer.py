@@ -21,8 +21,6 @@ from simaccel.units import Cause
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
 _SIZE = ROW.size
 _pack_row, _pack_use = ROW.pack_into, USE.pack_into
-_MANY = 40
-"""Length of a list of uses from which on they are written together."""
 
 
 class TraceWriter:
@@ -152,9 +150,6 @@ class TraceWriter:
     def note_service(self, channel: str, start: int, reported: int, uses: Sequence[int]) -> None:
         """Write uses of a channel from ``start`` on, where it had served ``reported`` cycles."""
         last = self._open.get(channel) or self._lane(channel, "channel")
-        if len(uses) > _MANY:
-            self._many_uses(last, start, reported, uses)
-            return
         n, numbers = last.number, iter(uses)
         for idle, end, total in zip(numbers, numbers, numbers, strict=True):
             used, cycles = self._used, total - reported
@@ -169,24 +164,6 @@ class TraceWriter:
                 self._use(last, start, idle, Cause.BUSY, cycles)
                 self._use(last, idle, end, Cause.IDLE, 0)
             start, reported = end, total
-
-    def _many_uses(
-        self, last: store.LastRow, start: int, reported: int, uses: Sequence[int]
-    ) -> None:
-        """Write the first use and pause as rows, which may join the last one, then all others."""
-        edges, cycles = store.edges_of(start, reported, uses)
-        first, middle, end = (int(edge) for edge in edges[:3])
-        self._use(last, first, middle, Cause.BUSY, int(cycles[0]))
-        self._use(last, middle, end, Cause.IDLE, 0)
-        row, end_row = 2, len(cycles) - bool(edges[-2] == edges[-1])
-        while row < end_row:
-            used = self._with_room(int(edges[-1]))
-            after = min(end_row, row + self._block_rows - used)
-            self._block.put_uses(used, last.number, row, edges[row : after + 1], cycles[row:after])
-            self._used = used + after - row
-            last.row, last.end = self._written + self._used - 1, int(edges[after])
-            last.cause = Cause.BUSY if after % 2 else Cause.IDLE
-            last.served, row = int(cycles[after - 1]), after
 
     def _use(self, last: store.LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
         if start == end:

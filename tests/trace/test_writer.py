@@ -88,7 +88,7 @@ def _uses_told(path: Path, pieces: list[int]) -> list[tuple[int, ...]]:
         return [(e["start"], e["end"], e["cause"], e["served"]) for e in trace.events()]
 
 
-def test_many_uses_at_once_are_the_same_rows_as_one_by_one(tmp_path: Path) -> None:
+def test_uses_are_the_same_rows_however_many_come_at_once(tmp_path: Path) -> None:
     each = _uses_told(tmp_path / "a.h5", [1] * 60)
     assert _uses_told(tmp_path / "b.h5", []) == each
     assert _uses_told(tmp_path / "c.h5", [3, 1, 25, 14]) == each
