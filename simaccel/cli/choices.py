@@ -12,6 +12,7 @@ from simaccel.search import effort
 DIRECTIVES: Final = "directives"
 STRATEGIES: Final = effort.STRATEGIES
 OBJECTIVES: Final = effort.OBJECTIVES
+STATIONARITIES: Final = ("ws", "os", "is")
 WITHIN: Final = 0.01
 """Default tolerance of a search, relative to its best objective."""
 PATIENCE: Final = effort.Effort.patience

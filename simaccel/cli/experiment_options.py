@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import STRATEGIES
+from simaccel.cli.choices import STATIONARITIES, STRATEGIES
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, DEPLOYED, SEARCHING
 from simaccel.errors import InputError, require_none, suggest
-from simaccel.hardware import STATIONARITIES
 from simaccel.plugins import plugins
 
 if TYPE_CHECKING:

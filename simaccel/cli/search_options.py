@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from simaccel.cli.choices import OBJECTIVES, PATIENCE, STRATEGIES, WITHIN
+from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, fault, option
 from simaccel.errors import Fault, require_none, suggest
-from simaccel.hardware import STATIONARITIES
 from simaccel.search.effort import Effort, Strategy
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
 from simaccel.dataflows import DATAFLOWS
+from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
 from simaccel.papers.flat.commands.rows import TARGET
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
@@ -195,6 +196,7 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert words.DIRECTIVES == DIRECTIVES
     assert words.STRATEGIES == STRATEGIES
     assert words.OBJECTIVES == OBJECTIVES
+    assert words.STATIONARITIES == STATIONARITIES
     assert words.SCOPES == SCOPES
     assert words.PHASES == PHASES
     assert bound.HALOS == HALOS
