@@ -224,6 +224,9 @@ def as_click_arguments(
             chosen = _format_arguments(formats, known) if formats else ()
             return [*made, *chosen, text, *rest], used
         option, equals, value = text.partition("=")
+        if (meant := _SHORT.get(option.removeprefix("--"))) in settings and option[:2] == "--":
+            value = value or next(rest, "")
+            raise InputError([fault(option, value, f"{MEANT} '--set {meant}={value}'?")])
         if option in old:
             used.append(f"{option} is {old[option]}")
         if not takes.get(option):
