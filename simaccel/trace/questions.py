@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +30,7 @@ from simaccel.trace.schema import (
     same_activity,
 )
 from simaccel.trace.track import NOTHING, ChainTrack, measure_tracks, visit
+from simaccel.units import Cause
 from simaccel.workload import Workload
 from simaccel.workload.names import tensor_of
 
@@ -89,10 +90,12 @@ def account(
     sites: Mapping[int, CommandSite],
     by: Sequence[str],
     window: tuple[int, int],
+    *,
+    stalled: bool,
 ) -> list[Stall]:
     """Return the engines' cycles in a window, one sum for each value of the fields ``by``.
 
-    The largest sum is first.
+    The largest sum is first. With ``stalled`` busy and idle cycles are left out.
     """
     visit(tracks.values(), lambda leaf: leaf.account, *window)
     sums: Counter[tuple[str | int, ...]] = Counter()
@@ -100,6 +103,8 @@ def account(
     for engine, track in tracks.items():
         for activity, cycles in track.account_cycles(*window).items():
             row = dict(zip(KEY, activity, strict=True))
+            if stalled and row["cause"] in (Cause.BUSY, Cause.IDLE):
+                continue
             fields: dict[str, str | int] = {
                 "engine": engine,
                 "operator": sites.get(row["site"], nowhere).operator,
@@ -112,18 +117,6 @@ def account(
             key = ((fields[name] if name in by else type(fields[name])()) for name in BY)
             sums[tuple(key)] += cycles
     table = [Stall(**dict(zip(BY, key, strict=True)), cycles=n) for key, n in sums.items()]  # type: ignore[arg-type]
-    return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))
-
-
-def sum_stalls(accounts: Sequence[Stall], by: Sequence[str]) -> list[Stall]:
-    """Return the stalls among ``accounts``, summed by the fields ``by``, largest sum first."""
-    stalled = [stall for stall in accounts if stall.cause not in ("busy", "idle")]
-    if "cause" in by:
-        return stalled
-    sums = Counter[Stall]()
-    for stall in stalled:
-        sums[replace(stall, cause="", cycles=0)] += stall.cycles
-    table = [replace(stall, cycles=n) for stall, n in sums.items()]
     return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))
 
 

@@ -326,8 +326,10 @@ class TraceReader(RunRecord):
         by: Sequence[str] = ("engine", "operator", "cause"),
         start: int = 0,
         end: int | None = None,
+        *,
+        stalled: bool = False,
     ) -> list[questions.Stall]:
-        """Return all cycles of the engines in a window, largest sum first.
+        """Return all cycles of the engines in a window (or those ``stalled``), largest sum first.
 
         ``by``: fields to sum by: ``engine``, ``operator``, ``site``, ``cause`` (``busy``, ``idle``
         or the root cause of a stall), and of the direct wait ``tile``, ``kind`` and ``waits_for``,
@@ -339,9 +341,8 @@ class TraceReader(RunRecord):
         for name in by:
             self._require_known(name, questions.BY)
         within = self.require_window(start, end) if self.cycles else (0, 0)
-        return questions.account(
-            self._of_kind("engine"), self.tables, self.header.sites, by, within
-        )
+        engines, sites = self._of_kind("engine"), self.header.sites
+        return questions.account(engines, self.tables, sites, by, within, stalled=stalled)
 
     def stalls(
         self,
@@ -350,7 +351,7 @@ class TraceReader(RunRecord):
         end: int | None = None,
     ) -> list[questions.Stall]:
         """Return the stalled cycles in a window, largest sum first; ``by`` as for ``account``."""
-        return questions.sum_stalls(self.account((*by, "cause"), start, end), by)
+        return self.account(by, start, end, stalled=True)
 
     def segments(self) -> list[RepeatedSegment]:
         """Return the repeated segments in order of time; inner ones are their children."""
