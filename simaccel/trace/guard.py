@@ -57,7 +57,7 @@ def no_trace(path: Path) -> TraceError:
     return TraceError(path, "is an HDF5 file but no trace", "a trace file")
 
 
-def read_superblock(path: Path) -> bytes:
+def read_superblock(path: Path) -> None:
     """Read the superblock of a regular file and verify it; a FIFO, which could block, isn't opened.
 
     Raises:
@@ -80,7 +80,6 @@ def read_superblock(path: Path) -> bytes:
     end, n_bytes = int.from_bytes(block[_END], "little"), path.stat().st_size
     if n_bytes < end:
         raise damaged_error(path, f"{n_bytes} of {end} bytes")
-    return block
 
 
 def truncate(path: Path) -> None:

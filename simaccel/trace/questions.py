@@ -69,18 +69,14 @@ def window(track: ChainTrack, start: int, end: int) -> Events:
     rows = merge_rows(track.expand(start, end))
     if len(rows) == 0 or start >= end:
         return NOTHING
-    while rows["start"][0] > track.start:
-        before = merge_rows(track.expand(int(rows["start"][0]) - 1, int(rows["start"][0])))
-        if len(before) != 1 or not same_activity(before, rows[:1]).all():
-            break
-        rows["start"][0] = before["start"][0]
-        rows["served"][0] += before["served"][0]
-    while rows["end"][-1] < track.end:
-        after = merge_rows(track.expand(int(rows["end"][-1]), int(rows["end"][-1]) + 1))
-        if len(after) != 1 or not same_activity(after, rows[-1:]).all():
-            break
-        rows["end"][-1] = after["end"][0]
-        rows["served"][-1] += after["served"][0]
+    for edge, at, limit in (("start", 0, track.start), ("end", -1, track.end)):
+        while (cycle := int(rows[edge][at])) != limit:
+            outside = cycle - (edge == "start")
+            beside = merge_rows(track.expand(outside, outside + 1))
+            if len(beside) != 1 or not same_activity(beside, rows[at:][:1]).all():
+                break
+            rows[edge][at] = beside[edge][0]
+            rows["served"][at] += beside["served"][0]
     return rows
 
 

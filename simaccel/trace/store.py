@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5p, h5s, h5t
 
-from simaccel.machine.accounts import NO_WAIT, EngineCycles
+from simaccel.machine.accounts import NO_WAIT, EngineCycles, Wait
 from simaccel.numbers import plain
 from simaccel.trace.guard import FORMAT
 from simaccel.trace.schema import (
@@ -241,22 +241,20 @@ _MODULUS = 0xFFFF
 _OFFSETS: Final = {name: int(field[1]) for name, field in (EVENT.fields or {}).items()}
 
 
+@dataclass(slots=True, eq=False)
 class LastRow:
     """The last row of one lane, which the next interval extends if it is the same activity."""
 
-    __slots__ = ("cause", "end", "held", "ids", "number", "row", "served", "site", "wait")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.row = -1
-        self.end = 0
-        self.cause = Cause.IDLE
-        self.wait = NO_WAIT
-        self.ids = (0, 0, 0)
-        """The numbers of the wait's texts."""
-        self.site = 0
-        self.held = 0
-        self.served = 0
+    number: int
+    row: int = -1
+    end: int = 0
+    cause: Cause = Cause.IDLE
+    wait: Wait = NO_WAIT
+    ids: tuple[int, int, int] = (0, 0, 0)
+    """The numbers of the wait's texts."""
+    site: int = 0
+    held: int = 0
+    served: int = 0
 
 
 class EventBlock:
