@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.files.accounting import AccountEntry
 from simaccel.files.limits import MAX_SHAPE_NUMBERS
 from simaccel.importers.onnx_files.constants import (
+    MOVES,
     SMALL,
     Constants,
     Proto,
@@ -50,12 +52,7 @@ _COMPUTED: Final = frozenset(
 
 The reference implementations of others (a pooling with pads, a resize) may take any memory.
 """
-_KEEPS: Final = frozenset(
-    (
-        *("Cast", "CastLike", "Concat", "DequantizeLinear", "Expand", "Flatten", "Gather"),
-        *("Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
-    )
-)
+_KEEPS: Final = MOVES | {"Cast", "CastLike", "DequantizeLinear", "Gather", "Split"}
 """Kinds of nodes that only move or convert a constant's elements, which stay stored as they are."""
 _NEVER: Final = ("Random", "Bernoulli", "Multinomial")
 """Prefixes of kinds of nodes with random results."""
@@ -77,8 +74,8 @@ class ConstantFolder:
 
     ``dims``: sizes of named dimensions. ``values``: values of small constants, by name;
     ``constants``: names of all constants. ``folded``: number of removed nodes. ``distinct``: number
-    of distinct elements of a constant that repeats other constants, by name. ``scales``: number of
-    elements of the scales and zero points of blocks.
+    of distinct elements of a constant that repeats other constants, by name. ``notes``: entries of
+    scales and zero points of blocks, by name.
     """
 
     def __init__(
@@ -100,7 +97,7 @@ class ConstantFolder:
         self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._stored: dict[str, int] = {}
         self.distinct: dict[str, int] = {}
-        self.scales: dict[str, int] = {}
+        self.notes: dict[str, AccountEntry] = {}
         self._types: dict[str, int] = {}
         self._reads: Counter[str] = Counter()
         self._originals: dict[str, str] = {}
@@ -228,8 +225,10 @@ class ConstantFolder:
             wide = [name for name in names if math.prod(shapes.get(name, ())) > count]
             self.distinct |= dict.fromkeys(wide, count)
         if node.op_type == "DequantizeLinear" and attribute_of(node, "block_size", 0):
-            blocks = {name: math.prod(shapes.get(name, ())) for name in inputs[1:]}
-            self.scales |= {name: size for name, size in blocks.items() if size > 1}
+            why = "scales and zero points of blocks are not moved"
+            for name in inputs[1:]:
+                if (size := math.prod(shapes.get(name, ()))) > 1:
+                    self.notes[name] = AccountEntry(name, "not taken", why, "tensor", 0, size)
 
     def _compute_values(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
         """Return the results of a node whose inputs have known values; None if they are large."""
@@ -302,20 +301,20 @@ def _hollow(shape: Shape) -> Value:
 def fold_paddings(
     nodes: Sequence[Proto],
     values: Mapping[str, Value],
-    ranks: Mapping[str, int],
+    shapes: Mapping[str, Shape],
     outputs: Sequence[str],
 ) -> None:
     """Make paddings of zeros pads of the convolutions that read them.
 
     Pad nodes that are folded lose their inputs; one that another node reads, too, stays.
-    ``values``: of constants; ``ranks``: dimensions of tensors; ``outputs`` of the graph.
+    ``values``: of constants; ``outputs``: of the graph.
     """
     readers: dict[str, list[Proto]] = {}
     for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(node)
     for node in nodes:
-        pads = _zeros(node, values, ranks)
+        pads = _zeros(node, values, shapes)
         if not pads or node.output[0] in outputs:
             continue
         convolutions = readers.get(node.output[0], [])
@@ -333,11 +332,11 @@ def _takes(node: Proto, padding: str) -> bool:
     return bool(plain and once and auto in {"NOTSET", "VALID", ""})
 
 
-def _zeros(node: Proto, values: Mapping[str, Value], ranks: Mapping[str, int]) -> list[int]:
+def _zeros(node: Proto, values: Mapping[str, Value], shapes: Mapping[str, Shape]) -> list[int]:
     """Return a padding's zeros before and after each spatial dimension; empty for another Pad."""
     if node.op_type != "Pad" or node.domain or attribute_of(node, "mode", "constant") != "constant":
         return []
-    rank, names = ranks.get(node.input[0], 0), [*node.input, "", "", ""]
+    rank, names = len(shapes.get(node.input[0], ())), [*node.input, "", "", ""]
     pads = attribute_of(node, "pads") or values.get(names[1], ())
     value, axes = values.get(names[2]), values.get(names[3], range(rank))
     filled = value is None and bool(names[2])  # with what isn't known

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from simaccel.files.accounting import AccountEntry
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -22,6 +24,13 @@ Proto: TypeAlias = Any
 """A message of ONNX's, whose classes have no types."""
 Shape: TypeAlias = tuple[int, ...]
 """The sizes of a tensor's dimensions."""
+MOVES: Final = frozenset(
+    (
+        *("Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"),
+        *("Transpose", "Unsqueeze"),
+    )
+)
+"""Kinds of nodes that only give their elements another form."""
 SMALL: Final = 4096
 """Elements of a constant whose value is known; larger ones have type and shape only."""
 
@@ -31,13 +40,13 @@ class Constants:
     """The constants that were removed from a model.
 
     ``values``: of small constants, by name; ``without_values``: tensors with type and shape only.
-    ``sparse``: names of constants in a sparse format. ``folded``: number of removed Constant nodes.
+    ``notes``: entries of those in a sparse format. ``folded``: number of removed Constant nodes.
     ``missing``: external data files of small constants that can't be read.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     without_values: list[Proto] = field(default_factory=list)
-    sparse: tuple[str, ...] = ()
+    notes: list[AccountEntry] = field(default_factory=list)
     folded: int = 0
     missing: tuple[str, ...] = ()
 
@@ -49,10 +58,11 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
     """
     taken = Constants()
     main = model.graph
-    taken.sparse = tuple(sparse.values.name for sparse in main.sparse_initializer)
     for sparse in main.sparse_initializer:
         tensor = main.initializer.add()
         tensor.CopyFrom(sparse.values)
+        why = "read as if its zeros were stored"
+        taken.notes.append(AccountEntry(tensor.name, "not taken", why, "sparse tensor"))
         del tensor.dims[:]
         tensor.dims.extend(sparse.dims)
         tensor.ClearField("raw_data")

@@ -11,16 +11,15 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import attention, products, vectors, view_nodes
-from simaccel.importers.onnx_files.constants import Proto, graphs_of, graphs_within
+from simaccel.importers.onnx_files.constants import MOVES, Proto, graphs_of, graphs_within
 from simaccel.importers.onnx_files.places import NodePlace
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
 """Known domains of nodes: ONNX's own, and ONNX Runtime's."""
-FREE: Final = frozenset(
+FREE: Final = MOVES | frozenset(
     (
-        *("Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
-        *("Reshape", "Tile", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze", "DepthToSpace"),
-        *("SpaceToDepth", "Constant", "ConstantOfShape", "Shape", "Size", "Range"),
+        *("Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Pad", "Range", "Shape"),
+        *("Size", "SpaceToDepth", "Split"),
     )
 )
 """Kinds that only move elements: the next operator addresses them accordingly."""

@@ -114,10 +114,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     except folder.errors as error:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
-    ranks = {name: len(shape) for name, shape in shapes.items()}
     _drop_empty_parts(model.graph.node, shapes)
     nodes, dead = _without_dead(model.graph.node, outputs)
-    fold_paddings(nodes, folder.values, ranks, outputs)
+    fold_paddings(nodes, folder.values, shapes, outputs)
     return OnnxGraph(
         nodes,
         shapes,
@@ -129,32 +128,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         opset,
         folder.distinct,
         constants.missing,
-        tuple(
-            AccountEntry(
-                clean_name(node.name or node.output[0]),
-                "harmless",
-                "nothing reads it",
-                node.op_type,
-            )
-            for node in dead
-        ),
-        tuple(_notes(constants.sparse, foreign, folder.scales)),
+        dead,
+        (*constants.notes, *foreign, *folder.notes.values()),
     )
-
-
-def _notes(
-    sparse: Sequence[str], foreign: Sequence[str], scales: Mapping[str, int]
-) -> Iterator[AccountEntry]:
-    """Yield an entry for each part that is left out; ``scales``: elements by name."""
-    for name in sparse:
-        why = "read as if its zeros were stored"
-        yield AccountEntry(name, "not taken", why, "sparse tensor")
-    for name in foreign:
-        why = "no attribute of ONNX's kind: another tool's"
-        yield AccountEntry(name, "not taken", why, "attribute")
-    for name, size in scales.items():
-        why = "scales and zero points of blocks are not moved"
-        yield AccountEntry(name, "not taken", why, "tensor", 0, size)
 
 
 def _require_graph(path: Path, model: Proto) -> None:
@@ -236,18 +212,19 @@ def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
         model.opset_import.add(domain=_RUNTIME, version=1)
 
 
-def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> tuple[str, ...]:
-    """Remove attributes that ONNX doesn't define for a node's kind, and return their names."""
-    taken = []
+def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> list[AccountEntry]:
+    """Remove attributes that ONNX doesn't define for a node's kind, and return their entries."""
+    taken, why = [], "no attribute of ONNX's kind: another tool's"
     for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
         if node.domain or not _is_known(onnx, node.op_type, opset):
             continue
         usual = onnx.defs.get_schema(node.op_type, opset).attributes
         foreign = [attribute for attribute in node.attribute if attribute.name not in usual]
         for attribute in foreign:
-            taken.append(f"{clean_name(node.name or node.op_type)}.{attribute.name[:_LONGEST]}")
+            name = f"{clean_name(node.name or node.op_type)}.{attribute.name[:_LONGEST]}"
+            taken.append(AccountEntry(name, "not taken", why, "attribute"))
             node.attribute.remove(attribute)
-    return tuple(taken)
+    return taken
 
 
 def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
@@ -314,12 +291,13 @@ def _drop_empty_parts(nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> No
 
 def _without_dead(
     nodes: Sequence[Proto], outputs: Collection[str]
-) -> tuple[list[Proto], tuple[Proto, ...]]:
-    """Return (nodes that outputs of the graph depend on, the others)."""
-    wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
+) -> tuple[list[Proto], tuple[AccountEntry, ...]]:
+    """Return (nodes that outputs of the graph depend on, account entries of the others)."""
+    wanted, alive, dead = {*outputs}, list[Any](), list[AccountEntry]()
     for node in reversed(nodes):
         if outputs and wanted.isdisjoint(node.output):
-            dead.append(node)
+            name = clean_name(node.name or node.output[0])
+            dead.append(AccountEntry(name, "harmless", "nothing reads it", node.op_type))
             continue
         alive.append(node)
         wanted.update(node.input)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.builder import NodeInput
-from simaccel.importers.onnx_files.constants import Shape
+from simaccel.importers.onnx_files.constants import MOVES, Shape
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.vectors import one_pass
@@ -201,10 +201,6 @@ _INDICES: Final[Mapping[str, tuple[int, ...]]] = {
     "EmbedLayerNormalization": (0, 1, 8),
 }
 """Which inputs of nodes are indices."""
-_SAME: Final = frozenset(
-    ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile")
-) | {"Transpose", "Unsqueeze"}
-"""Nodes that give indices another form."""
 
 
 def index_names(network: OnnxGraph) -> set[str]:
@@ -220,7 +216,7 @@ def index_names(network: OnnxGraph) -> set[str]:
     while names:
         name = names.pop()
         maker = makers.get(name)
-        if name not in indices and maker is not None and maker.op_type in _SAME:
+        if name not in indices and maker is not None and maker.op_type in (*MOVES, "Cast"):
             names += maker.input if maker.op_type == "Concat" else maker.input[:1]
         indices.add(name)
     return indices
