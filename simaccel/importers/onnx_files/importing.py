@@ -118,20 +118,17 @@ class _Importer:
 
     network: OnnxGraph
     builder: WorkloadBuilder
-    ways: dict[int, list[int]] = field(default_factory=dict)
+    attentions: dict[int, list[int]] = field(default_factory=dict)
     """Number of the last node of an attention, where it is mapped -> numbers of all its nodes."""
     fused: set[int] = field(default_factory=set)
     """Numbers of the other nodes of attentions."""
 
     def __post_init__(self) -> None:
-        """Name the nodes, and find the readers of each tensor."""
+        """Name the nodes, and find the last reader of each tensor."""
         nodes = self.network.nodes
         names = [clean_name(node.name) or f"{node.op_type}_{at}" for at, node in enumerate(nodes)]
         self.names = distinct_names(names)
-        self.readers: dict[str, list[int]] = {}
-        for at, node in enumerate(nodes):
-            for name in node.input:
-                self.readers.setdefault(name, []).append(at)
+        self.readers = {name: at for at, node in enumerate(nodes) for name in node.input}
 
     def rows(self) -> list[AccountEntry]:
         """Map all nodes in the file's order, attentions at their last node; return entries."""
@@ -145,8 +142,8 @@ class _Importer:
             self.builder.attributes.clear()
             self.builder.begun = len(self.builder.pending)
             self.builder.made_bits = self.builder.bits.get(next(iter(node.output), ""), 32)
-            if at in self.ways:
-                entries |= self._attention(self.ways[at])
+            if at in self.attentions:
+                entries |= self._attention(self.attentions[at])
             else:
                 entries[at] = _map_node(place)
             if entries[at].how != "not taken":
@@ -175,23 +172,27 @@ class _Importer:
 
     def _note_attention(self, at: int) -> None:
         """Find the attention (L, softmax, A) that begins with a node, if there is one."""
-        if self.network.nodes[at].op_type != "MatMul" or not self._is_known(at) or at in self.ways:
+        if (
+            self.network.nodes[at].op_type != "MatMul"
+            or not self._is_known(at)
+            or at in self.attentions
+        ):
             return
-        way = self._way(at)
-        if way is None:
+        chain = self._chain_from(at)
+        if chain is None:
             return
-        place, last = self._place(at), self._place(way[-1])
+        place, last = self._place(at), self._place(chain[-1])
         query, key, value = place.shape(0), place.shape(1), last.shape(1)
         if min(map(len, (query, key, value))) < 2 or key[-1] != value[-2]:  # noqa: PLR2004 - rows
             return
         widened = math.prod(last.shape(0)) > math.prod(place.out_shape)  # by a mask
         if query[:-2] == key[:-2] == value[:-2] and not widened:
-            self.ways[way[-1]] = [at, *way]
-            self.fused |= {at, *way[:-1]}
+            self.attentions[chain[-1]] = [at, *chain]
+            self.fused |= {at, *chain[:-1]}
 
-    def _attention(self, way: Sequence[int]) -> dict[int, AccountEntry]:
+    def _attention(self, chain: Sequence[int]) -> dict[int, AccountEntry]:
         """Map the nodes of an attention: product, others, softmax, product; return entries."""
-        first, *inner, softmax, attend = way
+        first, *inner, softmax, attend = chain
         place, last = self._place(first), self._place(attend)
         names = (self.names[first], self.names[softmax], self.names[attend])
         last.set_output(
@@ -204,7 +205,7 @@ class _Importer:
         for name in {*place.node.input} - self.builder.read_tensors - self.network.weights:
             self.builder.store_in_dram(name)
         entries = {softmax: self._place(softmax).take_node("softmax", macs=0)}
-        made = {name for number in way for name in self.network.nodes[number].output}
+        made = {name for number in chain for name in self.network.nodes[number].output}
         for between in inner:
             inside = self._place(between)
             for at, name in enumerate(inside.node.input):
@@ -221,29 +222,31 @@ class _Importer:
         node = self.network.nodes[at]
         return all(name in self.network.shapes for name in (*node.input, *node.output))
 
-    def _way(self, at: int) -> list[int] | None:
+    def _chain_from(self, at: int) -> list[int] | None:
         """Return the nodes after a product up to the product whose first factor is its softmax.
 
         The softmax is the last but one. None if there is no such chain.
         """
-        way: list[int] = []
+        chain: list[int] = []
         softmax = False
         while True:
-            readers = self.readers.get(self.network.nodes[at].output[0], [])
-            if len(readers) != 1 or not self._is_known(readers[0]):
+            made = self.network.nodes[at].output[0]
+            if self.network.readers(made) != 1 or made in self.network.outputs:
                 return None
-            made, at = self.network.nodes[at].output[0], readers[0]
+            at = self.readers[made]
             node = self.network.nodes[at]
-            way.append(at)
+            if not self._is_known(at):
+                return None
+            chain.append(at)
             if node.op_type == "Softmax" and not softmax:
                 softmax = True
                 rank = len(self.network.shapes[made])
                 place = NodePlace(node, "", self.network, self.builder)
                 if place.attribute("axis", -1) % rank != rank - 1:
                     return None
-                softmax_at = len(way) - 1
+                softmax_at = len(chain) - 1
             elif node.op_type == "MatMul" and softmax and node.input[0] == made:
-                return [*way[:softmax_at], *way[softmax_at + 1 : -1], way[softmax_at], at]
+                return [*chain[:softmax_at], *chain[softmax_at + 1 : -1], chain[softmax_at], at]
             elif node.op_type not in _PASSED:
                 return None
 

@@ -80,7 +80,7 @@ def binary(place: NodePlace) -> AccountEntry:
         lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
         operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
     whole = [operand for operand in operands if operand[1] == made]
-    whole.sort(key=lambda operand: _loneliness(builder.view(operand[0])))
+    whole.sort(key=lambda operand: _link_order(builder.view(operand[0])))
     first: NodeInput = whole[0] if whole else _widen_operand(place, operands, made)
     others = [operand for operand in operands if math.prod(operand[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
@@ -105,7 +105,7 @@ def _widen_operand(place: NodePlace, operands: Sequence[NodeInput], made: Shape)
     return None if view is None else view.expand(made), made
 
 
-def _loneliness(view: SlotView | None) -> int:
+def _link_order(view: SlotView | None) -> int:
     """Rank operands: what is linked is the first one, what is stored once for several the last."""
     return 1 if view is None else 2 * view.repeats
 

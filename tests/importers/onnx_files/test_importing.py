@@ -119,6 +119,17 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
     _runs(imported)
 
 
+@pytest.mark.parametrize("output", ["l", "p"])
+def test_scores_or_weights_that_leave_an_attention_are_written(tmp_path: Path, output: str) -> None:
+    nodes = onnx_nodes("l = MatMul(q, k); p = Softmax <axis = -1> (l); z = MatMul(p, v)")
+    inputs: dict[str, list[Any]] = {"q": [2, 7, 4], "k": [2, 4, 9], "v": [2, 9, 5]}
+    imported = load_onnx(_save(tmp_path, nodes, inputs, {"z": [2, 7, 5], output: [2, 7, 9]}))
+    name = {"l": "MatMul_0.O", "p": "Softmax_1.O"}[output]
+    assert imported.workload.tensors[name].kind == "output"
+    result = simulate(imported.workload, EDGE, options=QUICK)
+    assert result.run.moved["dram_write", name] == 2 * 7 * 9 * 4  # of 32-bit floats
+
+
 def test_shapes_that_are_computed_are_folded(tmp_path: Path) -> None:
     nodes = onnx_nodes(
         "shape = Shape(x); n = Gather <axis = 0> (shape, zero); "
