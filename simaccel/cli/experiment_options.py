@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import STATIONARITIES, STRATEGIES
+from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault
 from simaccel.cli.workload_options import WorkloadOptions
@@ -117,6 +117,14 @@ class ExperimentOptions:
     def is_default(self) -> bool:
         """Whether a systolic array runs the default dataflow of the workload."""
         return self.names_nothing and not self.is_spatial()
+
+    def described_reason(self) -> str:
+        """Return how the file's own directives run, if it has some and a search is the default."""
+        from simaccel.importers.workloads import kind_of_file
+
+        if not self.names_nothing or kind_of_file(self.workload.name) != "description":
+            return ""
+        return f" (default: searched; --dataflow {DIRECTIVES} runs those of the file)"
 
     @property
     def names_nothing(self) -> bool:

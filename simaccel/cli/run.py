@@ -175,7 +175,7 @@ def _parts(
     from simaccel.report.estimates import own_estimate_parts
     from simaccel.report.pods import dataflow_reason, start_lines
 
-    why = dataflow_reason(result) if experiment.is_default else ""
+    why = dataflow_reason(result) if experiment.is_default else experiment.described_reason()
     answer = results.answer_lines(result, result.speedups)
     table = results.operators_table(result, estimates, top)
     parts: list[Table | str] = [f"{result.title}{why}", *answer, *start_lines(result), table]

@@ -36,6 +36,20 @@ def test_published_runs_have_its_columns(cli: Call, net: Path) -> None:
     assert {*VGG.rows[0]} - buggy <= {*found}
 
 
+def test_a_run_says_that_the_file_has_directives(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "small.m"
+    layer = "Type: CONV Dimensions { K: 4, C: 2, R: 1, S: 1, Y: 3, X: 3 }"
+    maps = "SpatialMap(1,1) K; TemporalMap(1,1) C; TemporalMap(1,1) R; TemporalMap(1,1) S;"
+    maps += " TemporalMap(1,1) Y; TemporalMap(1,1) X;"
+    path.write_text(f"Network small {{ Layer A {{ {layer} Dataflow {{ {maps} }} }} }}")
+    said = "ruby-s (default: searched; --dataflow directives runs those of the file)"
+    run = f"run --hw maestro_256 --workload {path}"
+    assert cli.printed(run).splitlines()[0].endswith(said)
+    assert (
+        cli.printed(f"{run} --dataflow directives").splitlines()[0].endswith("dataflow directives")
+    )
+
+
 def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> None:
     file = tmp_path / "accelerator.m"
     file.write_text("num_pes: 256 // all\nnoc_bw_cstr: 1000\nNoC_NumHops: 1\noffchip_bw_cstr: 50")
