@@ -16,26 +16,15 @@ from simaccel import load_accelerator
 from simaccel.cli.rules import RULES
 from simaccel.hardware.presets import template
 from tests.cli.conftest import Call
+from tests.data_files import data_beside
+
+DATA = data_beside(__file__)
 
 REPOSITORY = Path(__file__).parents[2]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (("name: toy", "name: [toy"), ": line 2: got "),
-        (
-            ("  rows: 4", "  rows: 4\n  rowz: 4"),
-            ": array.rowz: got 4; did you mean 'rows'?",
-        ),
-        (("  rows: 4\n", ""), ": array.rows: got nothing; allowed: an integer >= 1"),
-        (("  rows: 4", "  rows: 0"), ": array.rows: got 0; allowed: an integer >= 1"),
-        (("  rows: 4", "  rows: four"), ": array.rows: got 'four'; allowed: an integer >= 1"),
-        (("_second: 8 GB/s", "_second: -8 GB/s"), "_second: got '-8 GB/s'; allowed: a positive"),
-        (("1 KiB\n", "16 B\n"), ": buffer.capacity_bytes: got 16; allowed: at least 32 B"),
-    ],
-)
+@pytest.mark.parametrize(("edit", "message"), DATA["accelerators"])
 def test_an_accelerator_file_is_refused(
     cli: Call, tmp_path: Path, edit: tuple[str, str], message: str
 ) -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from simaccel.importers.workloads import load_workload
 from tests.cli.conftest import Call
+from tests.data_files import data_beside
 from validation.maestro.reference import all_runs, read_rows
+
+DATA = data_beside(__file__)
 
 VGG = next(
     runs
@@ -134,24 +137,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
     assert json.loads(ran.stdout)["macs"] == 1_816_805_376
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ("--pes 63", "net.m: line 13, column 7 (layer CONV2): got '64 PEs in a cluster'"),
-        ("--pes many", "--pes: got 'many'; allowed: a whole number from 1"),
-        ("--noc-bandwidth 0", "--noc-bandwidth: got '0'; allowed: a whole number from 1"),
-        ("--noc-bandwidth 1,2,3,4,5", "allowed: at most 4 numbers, one a cluster level"),
-        ("--layer CONV3", "net.m: layer: got 'CONV3'; did you mean 'CONV2'?"),
-        ("--hw nothing", "nothing"),
-        ("--hw edge", "allowed: spatial"),
-        (
-            "--hw eyeriss_like --pes 3",
-            "--pes: got '3'; allowed: nothing with --hw eyeriss_like",
-        ),
-        ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
-        ("--no-reduction 0,2", "--no-reduction: got 2; allowed: levels from 0 to 1, which"),
-    ],
-)
+@pytest.mark.parametrize(("options", "told"), DATA["analysis"])
 def test_what_is_wrong_is_said(cli: Call, net: Path, options: str, told: str) -> None:
     assert told in cli.refused(f"directives {net} {options}")
 
@@ -168,25 +154,7 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
     assert "spread m 1 cols" in mapped.stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("--hw maestro_256 --workload bert", "allowed: a MAESTRO description with --dataflow"),
-        ("--hw edge --workload {net}", "allowed: spatial"),
-        (
-            "--hw eyeriss_168 --set array.cols=60 --workload {net}",
-            "line 13, column 7 (layer CONV2): got",
-        ),
-        (
-            "--hw maestro_256 --workload {net} --set pipeline",
-            "--set pipeline: got 'given'; allowed: nothing",
-        ),
-        (
-            "--hw maestro_256 --workload {net} --set mapspace=ruby",
-            "nothing with --dataflow directives",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("line", "told"), DATA["run"])
 def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:
     assert told in cli.refused(f"run --dataflow directives {line.format(net=net)}")
 

@@ -13,6 +13,9 @@ from simaccel.mapping.files import load_mapping
 from simaccel.mapping.text import tree_text
 from simaccel.workload import conv2d, gemm, network
 from tests.cli.conftest import Call
+from tests.data_files import data_beside
+
+DATA = data_beside(__file__)
 
 GEMM = "map --hw toy_linear --workload gemm --shape M=12,K=10,N=9"
 CONV2 = "map --hw eyeriss_like --workload alexnet --set layer=conv2 --patience 500"
@@ -270,22 +273,7 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
     assert kept["dataflow"] == "ruby"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"loop m 4": "loop m 7"}, "tree[6]: got 'spread s 1 rows'; allowed: at most 12 rows; t"),
-        ({"spread q 1 cols": "spread q 1 rows"}, "tree[7]: got 'spread q 1 rows'; allowed: at mo"),
-        ({"spread m 1 rows": "spread x 1 rows"}, "tree[5]: got 'spread x 1 rows'; allowed: a rank"),
-        (
-            {"spread q 1 cols": "spread q 1 sides"},
-            "tree[7]: got 'spread q 1 sides'; allowed: spr",
-        ),
-        ({"keep W pe x2": "keep W rows x2"}, "tree[9]: got 'keep W rows x2'; allowed: level buffe"),
-        ({"keep O pe x2": "keep O buffer x2"}, "tree[10]: got 'keep O buffer x2'; allowed: pe, as"),
-        ({"do conv mac": "do conv array ws"}, "tree[8]: got 'keep I pe x2'; allowed: buffer; do "),
-        ({"loop c 1": "loop c 0"}, "tree[0]: got 'loop c 0'; allowed: pieces of 1 to 5, the size"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), DATA["refused"])
 def test_a_mapping_that_the_array_cannot_have(
     cli: Call, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:

@@ -21,7 +21,10 @@ from simaccel.hardware.collectives import (
 from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
+from tests.data_files import data_beside
 from tests.refusals import faults_of
+
+DATA = data_beside(__file__)
 
 KINDS = COLLECTIVES[:4]
 
@@ -281,29 +284,7 @@ def test_numberings_of_slices_count_blocks_within_each() -> None:
     assert len(_spec(16, topology="switch").numberings([4])) == 1
 
 
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
-        (["chips=0"], "chips"),
-        (["chips=5000"], "chips"),
-        (["chips=4x"], "chips"),
-        (["chips=4"], "chips"),
-        (["chips=4", "links.bytes_per_second=0"], "links.bytes_per_second"),
-        (["chips=4", "links.bytes_per_second=1 B/s"], "links.bytes_per_second"),
-        (["chips=2x3", FAST], "chips"),
-        (["links.dimensions=2"], "links.dimensions"),
-        (["links.algorithm=direct"], "links.algorithm"),
-        (["links.closes_at=0"], "links.closes_at"),
-        (["links.closes_at=4", "links.topology=switch"], "links.closes_at"),
-        (["links.efficiency=0"], "links.efficiency"),
-        (["links.efficiency=1.5"], "links.efficiency"),
-        ([FAST, "links.network_start_cycles=5"], "links.network_start_cycles"),
-        (
-            [FAST, "links.topology=switch", "links.network_bytes_per_second=1"],
-            "links.network_bytes_per_second",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("values", "field"), DATA["refused"])
 def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
     assert [fault.field for fault in faults_of(load_accelerator, "toy", values)] == [field]
 

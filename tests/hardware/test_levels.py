@@ -16,7 +16,10 @@ from simaccel.report.accelerators import accelerator_rows
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.study.documents import accelerator_document
 from simaccel.workload import gemm
+from tests.data_files import data_beside
 from tests.refusals import faults_of
+
+DATA = data_beside(__file__)
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
 SPATIAL = [
@@ -132,21 +135,7 @@ def _refused(overrides: list[str], name: str = "eyeriss_like") -> list[str]:
     return [str(fault) for fault in faults_of(load_accelerator, name, overrides)]
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("array.kind=cubic", "array.kind: got 'cubic'; allowed: systolic or spatial"),
-        (
-            "array.overlap=none",
-            "got 'none'; allowed: one of source, kind, rows, cols, vectors, lanes",
-        ),
-        ("array.rows=0", "--set array.rows: array.rows: got 0; allowed: an integer >= 1"),
-        ("array.reduces=[sideways]", "got 'sideways'; allowed: one of 'rows', 'cols', 'vectors'"),
-        ("array.bypass_buffer=[bias]", "got 'bias'; allowed: one of 'input', 'weight', 'output'"),
-        ("array.memories.weight.capacity_bytes=0", "got 0; allowed: a positive amount"),
-        ("array.memories.bias.capacity_bytes=1", "did you mean"),
-    ],
-)
+@pytest.mark.parametrize(("override", "said"), DATA["refused"])
 def test_wrong_fields_of_a_spatial_array_are_told(override: str, said: str) -> None:
     faults = _refused([override])
     assert any(said in fault for fault in faults), faults

@@ -14,7 +14,10 @@ from simaccel.hardware import Accelerator, presets
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.accelerators import accelerator_rows
+from tests.data_files import data_beside
 from tests.refusals import faults_of
+
+DATA = data_beside(__file__)
 
 TOY: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "hwconfigs" / "toy.yaml").read_text(encoding="utf-8")
@@ -235,41 +238,7 @@ def test_an_empty_value_is_a_fault_and_never_unlimited(write: Write, field: str)
     assert (fault.field, fault.value) == (field, ABSENT)
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "allowed"),
-    [
-        (
-            {"buffer__capacity_bytes": 31, "dram__interleave_bytes": 8},
-            "buffer.capacity_bytes",
-            (
-                "at least 32 B, one 2-byte operand of a 4 x 4 fold; "
-                "a number without a unit is one of B"
-            ),
-        ),
-        (
-            {"dram__channels": 17},
-            "dram.interleave_bytes",
-            "at most 60 B, so that one piece of each of 17 channels fits the buffer",
-        ),
-        ({"dram__channels": 1025}, "dram.channels", "at most 1024, a byte each"),
-        (
-            {"dram__bandwidth_bytes_per_second": 953},
-            "dram.bandwidth_bytes_per_second",
-            (
-                "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s); "
-                "a number without a unit is one of B/s"
-            ),
-        ),
-        (
-            {"buffer__write_bytes_per_second": 1},
-            "buffer.write_bytes_per_second",
-            (
-                "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s); "
-                "a number without a unit is one of B/s"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "field", "allowed"), DATA["impossible combinations"])
 def test_impossible_combinations_are_refused(
     write: Write, changes: dict[str, object], field: str, allowed: str
 ) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from simaccel import conv2d, load_accelerator, simulate
+from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
+
+DATA = data_beside(__file__)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = """[general]
@@ -168,20 +171,7 @@ def test_every_field_is_taken_harmless_or_named(
     assert counted == (["sparsity.SparsitySupport: None"] if left == "sparsity" else [])
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        (
-            "Dataflow : ws",
-            "Dataflow : banana",
-            "Dataflow: got 'banana'; allowed: one of ws, os, is",
-        ),
-        ("Dataflow : ws\n", "", "Dataflow: got nothing; allowed: one of ws, os, is"),
-        ("CALC", "MAYBE", "InterfaceBandwidth: got 'MAYBE'; allowed: one of CALC, USER"),
-        ("Dataflow : ws", "Dataflow : ws\ndataflow : os", "dataflow: got 'again'"),
-        ("SparsitySupport : false", "SparsitySupport : maybe", "'maybe'; allowed: true or false"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "said"), DATA["values"])
 def test_values_that_are_none_are_refused(
     tmp_path: Path, before: str, after: str, said: str
 ) -> None:

@@ -9,7 +9,10 @@ from simaccel import load_accelerator, load_workload, simulate
 from simaccel.errors import InputError
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.report.accelerators import accelerator_rows
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
+
+DATA = data_beside(__file__)
 
 NESTED = """
 architecture:
@@ -149,30 +152,7 @@ def test_the_oldest_format(tmp_path: Path) -> None:
     assert found.dram.bandwidth_bytes_per_second == 4 * 2 * 10**9  # the larger of two
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("PE[0..167]", "PE[0..166]", "got 'a mesh of 14, 167 of ifmap_spad'"),
-        ("class: DRAM", "class: SRAM", "must have here one DRAM"),
-        ("class: intmac", "class: wire", "must have here one MAC"),
-        ('"DummyBuffer[0..13]"', '"L1[0..13]"', "ifmap_spad|got '168 of them, 14 of L1'"),
-        (
-            '"DummyBuffer[0..13]", class: regfile, attributes: {depth: 16, meshX: 14}',
-            "L1, class: regfile, attributes: {depth: 16}",
-            "got 'glb, L1'; .*one buffer between DRAM and PEs",
-        ),
-        ('"DummyBuffer[0..13]"', "L1", "got 'a mesh of 14, 1 of L1'; .*instances: 14"),
-        ("memory_depth: 16384", "memory_depth: many", "memory_depth: got 'many'"),
-        ("depth: 12, ", "", "a size: depth and width"),
-        ("name: psum_spad", "name: weights2", "one memory of a PE for weights"),
-        ("word-bits: 16, shared", "shared", "word-bits: got nothing"),
-        (
-            "    subtree:\n    - name: chip",
-            "    subtree:\n    - {}\n    - name: chip",
-            "one branch",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), DATA["refused"])
 def test_what_cannot_be_taken_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in NESTED
     with pytest.raises(InputError, match=said) as caught:

@@ -10,7 +10,10 @@ from simaccel.files.documents import document_text
 from simaccel.importers.workloads import load_workload
 from simaccel.study.placement import place_on
 from simaccel.workload import conv2d, parse_workload
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
+
+DATA = data_beside(__file__)
 
 CONV = """
 problem:
@@ -53,20 +56,7 @@ def test_a_convolution(tmp_path: Path) -> None:
     assert parse_workload(dict(workload.parameters)) == workload
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("P: 112", "P: 0", "problem.instance.P: got 0; allowed: a whole number from 1"),
-        ("read_write: true", "read_write: false", "data_spaces must be one that is read_write"),
-        (
-            "[[R, Wdilation]",
-            "[[R, Other]",
-            "sums of a rank (C, M, R, S, N, P, Q), or of a rank and",
-        ),
-        ("dimensions: [C, M, R, S, N, P, Q]", "dimensions: 7", "dimensions must be a list of"),
-        ("    name: conv\n", "  junk: 3\n  x:\n", "problem.shape: got nothing"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), DATA["unreadable"])
 def test_what_cannot_be_read_says_what_it_looks_like(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
@@ -266,24 +256,7 @@ def test_a_rank_twice_in_a_dimension_counts_twice(tmp_path: Path) -> None:
     assert workload.shapes["Inputs"][3] == 3 * 111 + 6 + 6 + 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("read_write: true", "read_write: 'False'", "read_write must be true or false"),
-        ("    coefficients:\n", "    coefficients: {s: 2}\n    x:\n", "a list of mappings such as"),
-        ("[[[C]], [[M]]", "[[[[C, M]]], [[M]]", "must be sums of a rank"),
-        ("  instance: {", "  $include: sizes.yaml\n  instance: {", "this is a template"),
-        ("{N: 1,", "!include {N: 1,", "this is a template"),
-        (
-            "- name: Weights\n      projection: [[[C]], [[M]], [[R]], [[S]]]",
-            "- Weights",
-            "with name",
-        ),
-        ("- name: Weights\n      proj", "- proj", r"data_spaces\[0\].*a mapping with name and"),
-        ("- name: Weights", "- name: 7", r"data_spaces\[0\].*a mapping with name and"),
-        ("C: 3, ", "", r"problem\.instance\.C: got nothing"),  # as problem::ParseWorkloadInstance
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), DATA["no problem"])
 def test_what_is_no_problem_as_it_stands(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         load_workload(_write(tmp_path, CONV.replace(old, new)))

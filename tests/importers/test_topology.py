@@ -11,7 +11,10 @@ from simaccel.errors import InputError
 from simaccel.importers.scalesim.topology import load_estimates, load_topology, read_topology
 from simaccel.workload import Conv, Product, Workload, parse_workload
 from simaccel.workload.layers import Layers
+from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
+
+DATA = data_beside(__file__)
 
 HEADER = (
     "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, "
@@ -142,47 +145,8 @@ def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("lines", "faults"),
-    [
-        (
-            ("Layer,M,N", "a,1,2"),
-            ["line 1: got 'Layer, M, N'; allowed: columns Layer, M, N, K"],
-        ),
-        (
-            ("fc,1,2,3", "a,1,2,3"),
-            [
-                (
-                    "line 1: got 'fc, 1, 2, 3'; allowed: a line of titles first, as SCALE-Sim "
-                    "skips it: "
-                    "Layer, M, N, K"
-                )
-            ],
-        ),
-        (
-            ("Layer,M,N,K,Batch,batch", "a,1,2,3,4,5"),
-            ["line 1, column 6: got 'batch'; allowed: each of these once"],
-        ),
-        (
-            ("Layer name, IFMAP Height Intraline Factor, IFMAP Width Intraline Factor", "a,1,2"),
-            [
-                (
-                    "line 1: got 'Layer name, IFMAP Height Intraline Factor, IFMAP Width Intraline "
-                    "Factor'; allowed: a topology; this is a SCALE-Sim layout of memory banks, "
-                    "which are not modelled"
-                )
-            ],
-        ),
-        ((f"{HEADER} Sparsity", "a,8,8,3,3,2,4,1,1:1"), []),
-        (("Layer,M,N,K",), ["line 2: got nothing; allowed: at least one layer"]),
-        (("", " , "), ["line 1: got nothing; allowed: a header and at least one layer"]),
-        (
-            ("Layer,M,N,K", '"a,1,2,3'),
-            ["line 2: got 'unexpected end of data'; allowed: CSV"],
-        ),
-    ],
-)
-def test_headers_and_structure(file: Path, lines: tuple[str, ...], faults: list[str]) -> None:
+@pytest.mark.parametrize(("lines", "faults"), DATA["structure"])
+def test_headers_and_structure(file: Path, lines: list[str], faults: list[str]) -> None:
     if faults:
         assert _faults(file, *lines) == faults
     else:

@@ -13,8 +13,11 @@ from simaccel.program.text import parse_program, program_text
 from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 from simaccel.workload.shared import in_shared_buffer, most_shared_bytes
+from tests.data_files import data_beside
 from tests.machine.accelerators import accelerator
 from tests.trees import einsum, mapping, workload
+
+DATA = data_beside(__file__)
 
 FOLD = 20
 """4 of preload, 10 of stream, 6 of skew on 4 x 4."""
@@ -153,38 +156,7 @@ def test_groups_in_an_order_that_needs_more_room_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            ["cores.shared_buffer.capacity_bytes=1 KiB"],
-            "cores.shared_buffer.bandwidth_bytes_per_second",
-        ),
-        (
-            [
-                "cores.shared_buffer.capacity_bytes=0",
-                "cores.shared_buffer.bandwidth_bytes_per_second=1 GB/s",
-            ],
-            "cores.shared_buffer.capacity_bytes",
-        ),
-        (
-            [
-                "cores.shared_buffer.capacity_bytes=1 KiB",
-                "cores.shared_buffer.bandwidth_bytes_per_second=1 B/s",
-            ],
-            "cores.shared_buffer.bandwidth_bytes_per_second",
-        ),
-        (
-            [
-                "cores.shared_buffer.capacity_bytes=1 KiB",
-                "cores.shared_buffer.bandwidth_bytes_per_second=1 GB/s",
-                "chips=2",
-                "links.bytes_per_second=1 GB/s",
-            ],
-            "chips: got 2; allowed: 1, with a cores.shared_buffer",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("values", "message"), DATA["refused"])
 def test_impossible_buffers_are_refused_by_name(values: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_accelerator("toy", values)

@@ -15,8 +15,11 @@ from simaccel.program.text import parse_program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
 from simaccel.workload import gemm
+from tests.data_files import data_beside
 from tests.machine.accelerators import accelerator
 from tests.trees import mapping
+
+DATA = data_beside(__file__)
 
 FREE = [
     "array.overlap=none",
@@ -91,22 +94,7 @@ def test_one_command_takes_what_its_folds_take(
 
 @pytest.mark.parametrize(
     ("nodes", "at", "got", "allowed"),
-    [
-        ("keep A buffer, B buffer, C buffer, A pe", 3, "keep A pe", "buffer; do gemm array has"),
-        ("keep A buffer, C buffer", 2, "do gemm array ws", "keep B buffer outside: a systolic"),
-        (
-            "keep A buffer, B buffer, C buffer\n  spread m 2 rows",
-            3,
-            "spread m 2 rows",
-            "k: ws has k in rows",
-        ),
-        (
-            "keep A buffer, B buffer, C buffer\n  spread k 1 rows\n  spread m 1 cols",
-            4,
-            "spread m 1 cols",
-            "n: ws has n in cols",
-        ),
-    ],
+    DATA["refused"],
     ids=["no memory in PEs", "nothing passes the buffer by", "ws has k in rows", "and n in cols"],
 )
 def test_what_a_systolic_array_cannot_do_is_refused(

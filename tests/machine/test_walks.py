@@ -6,8 +6,11 @@ from simaccel.machine.instructions import Action, Instruction, TokenStream
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
+from tests.data_files import data_beside
 from tests.machine.accelerators import accelerator
 from tests.refusals import refusal_of
+
+DATA = data_beside(__file__)
 
 FLAT = """\
 program flat
@@ -36,16 +39,6 @@ program flat
         compute O = S V over g=1 q=1 c=16 e=8 folds ws
         store O
 """
-
-
-ONE_SLOT = (
-    "op: tile X is handed to the next iteration of a software-pipelined loop and has 1 slot; "
-    "allowed: 2 or more"
-)
-TANGLED = (
-    "op: tile X passes between engines in a loop and leaves it by another engine than it goes "
-    "round to; peel the first or the last iteration"
-)
 
 
 def _text(op: Instruction) -> str:
@@ -218,49 +211,7 @@ program p
     assert all(walk == ["meet"] for walk in walks.values())
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (
-            """\
-    tile X 4 x1 of X[c=4] 2B
-    tile Y 4 x1 of Y[c=4] 2B
-    load X queue 0
-""",
-            "op: tile Y is never used",
-        ),
-        (
-            """\
-    loop c 3 from 0 step 4 ahead 1
-      tile X 4 x1 of X[c=12] 2B
-      load X queue 0
-      sfu softmax whole X = X over c=4 axis c of softmax
-""",
-            ONE_SLOT,
-        ),
-        (
-            """\
-    tile X 4x4 x1 of X[q=4,c=4] 2B
-    load X queue 0
-    loop c 3 from 0 step 1
-      sfu softmax whole X = X over q=4 c=4 axis c of softmax
-      compute X += X X over g=1 q=4 c=4 e=4 folds ws
-""",
-            TANGLED,
-        ),
-        (
-            """\
-    tile X 4x4 x1 of X[q=4,c=4] 2B
-    compute X = X X over g=1 q=4 c=4 e=4 folds ws
-    loop c 3 from 0 step 1
-      sfu softmax whole X = X over q=4 c=4 axis c of softmax
-      compute X += X X over g=1 q=4 c=4 e=4 folds ws
-    store X
-""",
-            TANGLED,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("body", "message"), DATA["refused"])
 def test_what_one_stream_of_tokens_can_t_describe_is_refused(body: str, message: str) -> None:
     program = parse_program(f"program p\n  operator op\n{body}")
     assert refusal_of(make_walks, program, accelerator(), error=ProgramError) == message

@@ -11,7 +11,7 @@ from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tree import Do, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
-from tests.cases import cases
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
 from tests.trees import einsum, mapping, vector, workload
 
@@ -56,7 +56,7 @@ WORKLOADS = {
     ),
     "softmax": workload(vector("softmax", "softmax", "P q c", "S q c", axis="c", q=3, c=7)),
 }
-CASES: dict[str, dict[str, str]] = cases(__file__)
+CASES: dict[str, dict[str, str]] = data_beside(__file__)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=[*CASES])

@@ -6,8 +6,11 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CoreCut, core_spreads, shares
 from simaccel.mapping.space import space_of
 from simaccel.workload import Workload
+from tests.data_files import data_beside
 from tests.machine.accelerators import accelerator
 from tests.trees import einsum, mapping, vector, workload
+
+DATA = data_beside(__file__)
 
 ATTENTION = workload(
     einsum("L", "S q c", "Q q d", "K c d", q=6, c=5, d=3),
@@ -37,36 +40,7 @@ def test_rows_of_attention_may_be_spread() -> None:
     assert _attention("spread q 2 cores") == []
 
 
-@pytest.mark.parametrize(
-    ("spread", "node", "allowed"),
-    [
-        (
-            "spread q 1 cores",
-            "[0]: got 'spread q 1 cores: 6 pieces'",
-            "at most cores.count, 4, pieces of q",
-        ),
-        (
-            "spread d 1 cores",
-            "[0]: got 'spread d 1 cores'",
-            "another rank: L sums over d, and nobody adds sums of cores",
-        ),
-        (
-            "spread c 2 cores",
-            "[0]: got 'spread c 2 cores'",
-            "another rank: softmax needs c whole",
-        ),
-        (
-            "spread q 7 cores",
-            "[0]: got 'spread q 7 cores'",
-            "pieces of 1 to 6, the size of q",
-        ),
-        (
-            "loop q 4; spread q 2 cores",
-            "[1]: got 'spread q 2 cores'",
-            "a place before all nodes but spreads over chips",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spread", "node", "allowed"), DATA["refused"])
 def test_what_cores_cant_do_is_refused(spread: str, node: str, allowed: str) -> None:
     message = f"mapping: groups[0].tree{node}; allowed: {allowed}"
     assert message in _attention(*spread.split("; "))

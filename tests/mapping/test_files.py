@@ -13,11 +13,14 @@ from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import gemm
+from tests.data_files import data_beside
 from tests.draws import DRAWS
 from tests.mapping.trees_drawn import MAPPINGS
 from tests.program.tree_cases import CASES
 from tests.refusals import faults_of
 from tests.trees import mapping
+
+DATA = data_beside(__file__)
 
 TEXT = """\
 workload:
@@ -116,39 +119,7 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
     assert found[0].endswith("did you mean 'dataflow'? (allowed: workload, dataflow, groups)")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ("loop q 3", "loop q 8", "groups[0].tree[1]: got 'loop q 8'; allowed: pieces of 1 to 7"),
-        (
-            "keep S buffer x2",
-            "keep S buffer",
-            "groups[0].tree[8]: got 'fork ahead 1'; allowed: two",
-        ),
-        (
-            "- fork ahead 1:",
-            "- fork ahead 1\n  - x:",
-            "groups[0].tree[9]: got 'x'; allowed: a node",
-        ),
-        (
-            "  tree:",
-            "  kind: gemm\n  tree:",
-            "groups: got 'groups with a kind, of the first version'",
-        ),
-        ("  tree:", "  trees:", "groups[0].trees: got 'a list'; did you mean 'tree'?"),
-        (
-            "  tree:",
-            "  padded: {q: 1.5}\n  tree:",
-            "groups[0].padded.q: got 1.5; allowed: an integer",
-        ),
-        ("  tree:", "  joined: 1\n  tree:", "groups[0].joined: got 1; allowed: true or false"),
-        (
-            "  tree:",
-            "  joined: true\n  tree:",
-            "groups[0].joined: got 'true'; allowed: only behind",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "fault"), DATA["faults"])
 def test_a_fault_says_what_is_allowed(old: str, new: str, fault: str, tmp_path: Path) -> None:
     assert any(line.startswith(fault) for line in _load(tmp_path, TEXT.replace(old, new)))
 

@@ -6,8 +6,11 @@ from hypothesis import given, settings
 from simaccel.errors import InputError
 from simaccel.mapping.text import parse_text, parse_tree, tree_text
 from simaccel.mapping.tree import Do, Keep, Loop, Mapping, nodes, paths
+from tests.data_files import data_beside
 from tests.draws import DRAWS
 from tests.mapping.trees_drawn import MAPPINGS
+
+DATA = data_beside(__file__)
 
 TEXT = """\
 mapping flat of "my bert" 0123456789abcdef
@@ -40,27 +43,7 @@ def test_any_mapping_parses_back(one: Mapping) -> None:
     assert parse_text(tree_text(one)) == one
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("mapping flat", "map flat", "line 1: got 'map flat of.*allowed: mapping DATAFLOW of"),
-        ("loop bn 64", "loop bn", "line 3: got 'loop bn'; allowed: loop RANK SIZE"),
-        (
-            "loop bn 64",
-            "lop bn 64",
-            "line 3: got 'lop bn 64'; allowed: a node; did you mean 'loop'",
-        ),
-        ("buffer x2, Wq", "buffer y2, Wq", "line 4: .*allowed: keep TENSOR LEVEL xSLOTS"),
-        ("8 rows", "8 rings", "line 5: .*allowed: spread RANK SIZE rows|cols"),
-        ("do Q array ws", "do Q array xs", "line 6: .*allowed: do OPERATOR"),
-        ("S[0..3,", "S[0-3,", "line 8: .*allowed: keep"),
-        ("part q 20 rest", "part q 20", "line 10: .*allowed: part RANK SIZES rest"),
-        ("fork ahead 1", "fork ahead", "line 11: .*allowed: fork, or"),
-        ("group Q merging", "group Q merged", "line 2: .*allowed: group OPERATOR"),
-        ("              keep V", "             keep V", "line 15: .*allowed: group OPERATOR"),
-        ("  around\n", "  arround\n", "line 7: got 'arround'; allowed: a node|group"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), DATA["errors"])
 def test_an_error_names_the_line(old: str, new: str, message: str) -> None:
     assert old in TEXT
     with pytest.raises(InputError, match=message):

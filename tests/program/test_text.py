@@ -17,8 +17,11 @@ from simaccel.program.program import (
     tiles_of,
 )
 from simaccel.program.text import parse_program, program_text
+from tests.data_files import data_beside
 from tests.program.programs import Case, cases
 from tests.program.tree import softmax_of
+
+DATA = data_beside(__file__)
 
 SMALL = """\
 program small
@@ -145,30 +148,7 @@ def test_blank_lines_and_trailing_spaces_are_nothing() -> None:
     assert program_text(parse_program(spaced)) == SMALL
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("program small", "prog small", r"line 1: a program starts with 'program NAME'"),
-        ("loop q 3 from 1", "loop q three from 1", r"line 3: can't read 'loop q three .*expected"),
-        ("tile X 2x5", "tile X 2by5", r"line 4: can't read 'tile X 2by5 .*"),
-        ("[q=7,c=6] 4B", "[q,c=6] 4B", r"line 4: can't read 'tile X .*"),
-        ("[q=7,c=6] 4B", "[q=7,c=6]", r"line 4: can't read 'tile X .*expected"),
-        ("load X", "load Q", r"line 5: can't read 'load Q .*: 'Q'"),
-        ("load X queue 1", "load X", r"line 5: can't read 'load X from .*expected"),
-        ("sfu softmax", "sfu sofmax", r"line 6: .* sofmax: did you mean 'softmax'\?"),
-        (
-            "whole X",
-            "halve X",
-            r"line 6: can't read 'sfu softmax halve .*: halve: did you mean 'whole'",
-        ),
-        ("= X over", "= Y over", r"line 6: can't read 'sfu softmax whole X = Y .*: 'Y'"),
-        ("c=5 axis", "c axis", r"line 6: can't read 'sfu softmax .*"),
-        (" of softmax", "", r"line 6: can't read 'sfu softmax .*expected"),
-        ("scale 0.5", "scale half", r"line 6: can't read 'sfu softmax .*half"),
-        ("store X", "stroe X", r"line 7: can't read 'stroe X .*expected"),
-        ("      store", "          store", r"line 7: wrong indentation: 'store X .*"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), DATA["errors"])
 def test_a_faulty_line_is_named(old: str, new: str, message: str) -> None:
     assert old in SMALL
     with pytest.raises(ProgramError, match=message):

@@ -18,6 +18,9 @@ from simaccel.program.program import (
 )
 from simaccel.program.text import parse_program
 from simaccel.workload.vectors.kind import Array
+from tests.data_files import data_beside
+
+DATA = data_beside(__file__)
 
 NORM = """\
 program p
@@ -95,21 +98,7 @@ def test_windows_overlap_and_the_output_has_other_ranks() -> None:
     assert found["O"].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("loop c 2 from 0 step 3", "loop c 2 from 1 step 3", "rows .0,. of X have no statistics"),
-        ("loop c 1 from 5 step 1", "loop c 1 from 4 step 1", "tile Y is overwritten"),
-        ("q=2 c=5", "q=1 c=5", "tile Y is read before it is written"),
-        (
-            "normalise Y = X G over q=2 c=5",
-            "normalise Y = X G over q=2 c=6",
-            "rank c 0..6 is outside tile X 0..5",
-        ),
-        ("load G queue 1", "reserve G queue 1", "tile G is read before it is written"),
-        ("from 5 step 1", "from 6 step 1", "reaches beyond X"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), DATA["faults"])
 def test_a_fault_is_refused(old: str, new: str, message: str) -> None:
     tensors = {"X": _random(4, 7), "G": _random(7), "Y": np.full((4, 7), np.nan)}
     assert old in NORM

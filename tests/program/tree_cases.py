@@ -2,7 +2,7 @@
 
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
-from tests.cases import cases
+from tests.data_files import data_beside
 from tests.trees import einsum, mapping, vector, workload
 
 GEMM = workload(einsum("FF", "out m n", "x m k", "W k n", m=7, n=11, k=5))
@@ -43,6 +43,6 @@ _WORKLOADS = {
 }
 CASES: dict[str, tuple[Workload, Mapping]] = {
     name: (of, mapping(of, case["tree"]))
-    for name, case in cases(__file__).items()
+    for name, case in data_beside(__file__).items()
     for of in [_WORKLOADS[case["of"]]]
 }

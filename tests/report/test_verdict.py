@@ -12,7 +12,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.verdict import engine_text, sentences
 from simaccel.trace import Stall
-from tests.cases import cases
+from tests.data_files import data_beside
 from tests.machine.accelerators import accelerator
 
 # 4 x 4 PEs at 1 GHz: DRAM 50, ports 32 B/cycle, distribution 16 B/cycle
@@ -51,7 +51,7 @@ def _wait(cause: str, tile: str, kind: str, holder: str, engine: str = "array") 
     return Stall(engine, "A", cause, tile, kind, holder, 300)
 
 
-CASES: dict[str, dict[str, Any]] = cases(__file__)
+CASES: dict[str, dict[str, Any]] = data_beside(__file__)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -27,10 +27,13 @@ from simaccel.study.generation import generate
 from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload, build, gemm, parse_workload
 from simaccel.workload.language.build import transformer
+from tests.data_files import data_beside
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import hollow, save
 from tests.refusals import refusal_of
 from tests.small_pods import LARGE, SMALL, small_pod
+
+DATA = data_beside(__file__)
 
 _POOLED, _SUMMED = 0.3, 0.3
 """Shares of layers that are poolings, or that a sum is behind."""
@@ -263,20 +266,7 @@ def test_operators_that_cannot_be_cut_so_are_done_by_all() -> None:
     assert _is_right(workload, result)
 
 
-@pytest.mark.parametrize(
-    ("degrees", "said"),
-    [
-        (
-            {"data_parallel": 5},
-            "--data-parallel: data: got 5; allowed: a degree that divides a rank",
-        ),
-        (
-            {"tensor_parallel": 5},
-            "--tensor-parallel: tensor: got 5; allowed: a degree that divides",
-        ),
-        ({"expert_parallel": 3}, "--expert-parallel: workload: got 'net'; allowed: nothing"),
-    ],
-)
+@pytest.mark.parametrize(("degrees", "said"), DATA["refused"])
 def test_degrees_that_a_network_does_not_have(degrees: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         simulate(_network(4), _pod(max(degrees.values())), "naive", options=Options(**degrees))

@@ -19,7 +19,10 @@ from simaccel.study.space import DesignSpace, Settings, draw, require_sizes
 from simaccel.verbs.exploring import explore as explore_verb
 from simaccel.workload import build, gemm
 from simaccel.workload.language.build import transformer
+from tests.data_files import data_beside
 from tests.small_pods import SMALL, run_stages, small_pod
+
+DATA = data_beside(__file__)
 
 PREFILL = transformer(SMALL, phase="prefill", prompt=8, batch=4, scope="model")
 DECODE = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
@@ -101,21 +104,7 @@ def test_the_table_has_times_rates_and_reasons() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("axes", "said"),
-    [
-        (
-            {"pipeline_parallel": [8]},
-            "--pipeline-parallel: stages: got 8; allowed: 1 to 4, the layers",
-        ),
-        ({"micro_batches": [2]}, "got 2; allowed: nothing without --pipeline-parallel"),
-        ({"pipeline_parallel": [2], "micro_batches": [3]}, "divides the batch of 4"),
-        (
-            {"tensor_parallel": [3]},
-            "got 'tensor 3 x data 1'; allowed: a product of 4 chips",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("axes", "said"), DATA["refused"])
 def test_what_cannot_be_is_said(axes: dict[str, list[int]], said: str) -> None:
     found = explore_verb(DECODE, POD, axes, "strips", where=["cycles<1"])
     (point,) = found.points.rows

@@ -19,7 +19,10 @@ from simaccel.study.points import base_point
 from simaccel.workload import Vector, Workload
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import LayerRun, Transformer
+from tests.data_files import data_beside
 from tests.small_pods import SMALL, run_stages, small_pod
+
+DATA = data_beside(__file__)
 
 
 def _build(phase: str, batch: int) -> Workload:
@@ -311,25 +314,9 @@ def test_messages_between_slices_go_over_the_network_and_others_over_links() -> 
     assert plan.back.latency_cycles == 5000
 
 
-@pytest.mark.parametrize(
-    ("stages", "batch", "micro", "more", "said"),
-    [
-        (
-            3,
-            4,
-            None,
-            (),
-            "chips: got 3; allowed: one of 1 of 4, 4 of 1 chips: a stage has whole dimensions of",
-        ),
-        (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
-        (2, 10**9, 10**9, (), "got 1000000000; allowed: at most 10000 micro-batches"),
-        (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
-        (8, 4, None, (), "chips: got 8; allowed: at most 4, the number of chips"),
-        (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1 of 4, 4 of 1 chips"),
-    ],
-)
+@pytest.mark.parametrize(("stages", "batch", "micro", "more", "said"), DATA["refused"])
 def test_what_cannot_be_cut(
-    stages: int, batch: int, micro: int | None, more: tuple[str, ...], said: str
+    stages: int, batch: int, micro: int | None, more: list[str], said: str
 ) -> None:
     cut = {"stages": stages, "micro_batches": micro}
     with pytest.raises(InputError, match=said):

@@ -27,7 +27,10 @@ from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.forms import OperandForm
 from simaccel.workload.precision import parse_precision
+from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
+
+DATA = data_beside(__file__)
 
 ALL = {"weights": "int4", "activations": "int8", "cache": "fp8"}
 
@@ -79,18 +82,7 @@ def test_einsums_say_which_tensors_are_packed() -> None:
     assert "weight B, 4 bits per element" in canonical_text(again)
 
 
-@pytest.mark.parametrize(
-    ("given", "field", "allowed"),
-    [
-        ("weight=int4", "precision.weight", "did you mean 'weights'?"),
-        ("weights=int3", "precision.weights", "did you mean 'int32'?"),
-        ("weights=int4,weights=int8", "precision.weights", "each class once"),
-        ("sums=fp32", "precision.sums", "nothing without an accelerator, whose array"),
-        ("int9", "precision", "did you mean 'int8'?"),
-        ({"cache": 8}, "precision.cache", "one of int4, fp4, int8"),
-        (8, "precision", "a text such as weights=int4,activations=int8"),
-    ],
-)
+@pytest.mark.parametrize(("given", "field", "allowed"), DATA["refused"])
 def test_what_is_no_precision_is_refused(given: object, field: str, allowed: str) -> None:
     (fault,) = faults_of(parse_precision, given, "workload")
     assert fault.field == field

@@ -18,8 +18,11 @@ from simaccel.mapping.files import load_mapping, mapping_text
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
+from tests.data_files import data_beside
 from tests.mapping.chips.feed_forward import feed_forward, spread
 from tests.trees import einsum, mapping, vector, workload
+
+DATA = data_beside(__file__)
 
 RING = ChipPod(LinksSpec(bytes_per_second=10**9), (4,))
 COLUMNS = {"FF1": "f 32", "act": "f 32", "FF2": "f 32"}
@@ -74,26 +77,7 @@ def test_two_spreads_are_digits_of_a_chip_number() -> None:
     assert pod.workload.operator("FF1").ranks == {"m": 32, "e": 32, "f": 64}
 
 
-@pytest.mark.parametrize(
-    ("spreads", "field", "allowed"),
-    [
-        ({"FF1": "f 48"}, "groups[0].tree[0]", "pieces of one size: one that divides 128"),
-        ({"FF1": "f 0"}, "groups[0].tree[0]", "a size from 1 to 128, the positions of f"),
-        ({"FF1": "f 256"}, "groups[0].tree[0]", "a size from 1 to 128, the positions of f"),
-        ({"FF1": "q 2"}, "groups[0].tree[0]", "one of the ranks m, e, f"),
-        (
-            {"FF1": "m 1"},
-            "groups[0].tree[0]",
-            "a number of pieces that divides 4 of 4 chips",
-        ),
-        (
-            {"FF1": "f 32; m 32"},
-            "groups[0].tree[1]",
-            "a number of pieces that divides 1 of 4 chips",
-        ),
-        ({"norm": "e 8"}, "groups[3].operators[0]", "another rank: rms_norm needs e whole"),
-    ],
-)
+@pytest.mark.parametrize(("spreads", "field", "allowed"), DATA["spreads"])
 def test_wrong_spreads_are_named(spreads: dict[str, str], field: str, allowed: str) -> None:
     ff = feed_forward()
     pod, found = shard(ff, spread(ff, **spreads), RING)

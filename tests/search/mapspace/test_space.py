@@ -20,9 +20,12 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import Conv
 from simaccel.workload.einsum import operand
+from tests.data_files import data_beside
 from tests.draws import DRAWS
 from tests.refusals import faults_of, refusal_of
 from tests.search.mapspace.blocks import blocks
+
+DATA = data_beside(__file__)
 
 
 def toy(pes: int = 4) -> Hierarchy:
@@ -214,31 +217,7 @@ def test_a_dataflow_may_name_ranks_that_others_have_and_the_user_overrides_it() 
     assert (seen[:, rank["m"]].max(), seen[:, rank["n"]].max()) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("col=M", "--constrain: level: got 'col'; did you mean 'cols'?"),
-        ("cols=X", "--constrain: cols: rank: got 'X'; allowed: one of "),
-        ("cols.M=4", "--constrain: cols.m: got 4; allowed: 1 to 3"),
-        ("rows.M=3", "--constrain: rows.m: got 3; allowed: 1 to 2"),
-        (
-            "cols.K=2",
-            "--constrain: cols.k: got 2; allowed: 1, as cols can't add sums and k is summed",
-        ),
-        ("pe.M=99", "--constrain: pe.m: got 99; allowed: 1 to 6"),
-        ("dram.M=2", "--constrain: dram: got 'dram.m=2'; allowed: none; it takes what is"),
-        (
-            "dram.keep=input",
-            "--constrain: dram.keep: got 'input'; allowed: all; nothing is out",
-        ),
-        (
-            "buffer.keep=weight",
-            "--constrain: buffer.keep: got 'weight'; allowed: one of input, out",
-        ),
-        ("buffer.order=M,n,m", "--constrain: buffer.order: got 'm,n,m'; allowed: each rank once"),
-        ("cols.order=M", "--constrain: cols: got 'order or keep'; allowed: ranks and factors"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), DATA["constraints"])
 def test_impossible_constraints_are_named(text: str, message: str) -> None:
     said = refusal_of(limits, product_of(6, 6, 6), eyeriss(), {}, parse_constraints([text]))
     assert message in said

@@ -18,8 +18,11 @@ from simaccel.workload import (
 )
 from simaccel.workload.language.experts import expert_counts
 from simaccel.workload.language.phase import PhaseTokens
+from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
 from tests.workload.language.reference import small
+
+DATA = data_beside(__file__)
 
 PUBLISHED = {
     # Touvron et al. 2023 say 6.7B, the Llama 3 and Mistral papers 8B, 70B and 7B; to the parameter
@@ -211,23 +214,7 @@ def test_runs_come_back_from_their_parameters(name: str) -> None:
         assert (again, again.parameters) == (workload, workload.parameters)
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"prompt": 0}, "workload: prompt: got 0; allowed: a whole number from 1 to"),
-        ({"kv_len": -1}, "workload: kv_len: got -1; allowed: a whole number from 0"),
-        ({"phase": "decod"}, "workload: phase: got 'decod'; did you mean 'decode'?"),
-        ({"causal_blocks": 65}, "workload: causal_blocks: got 65; allowed: a whole number from"),
-        (
-            {"experts": "some"},
-            "experts: got 'some'; allowed: uniform, expected, drawn",
-        ),
-        ({"experts": [1, 1]}, "mixtral-8x7b: experts: got '2 counts'; allowed: 8 counts"),
-        ({"experts": [2] * 8, "prompt": 3}, "experts: got 16; allowed: a sum of 6: 3 tokens"),
-        ({"bytes_by_tensor": {"Wx": 1}}, "bytes_by_tensor.Wx: got 1; allowed: weights, act"),
-        ({"bytes_by_tensor": {"cache": 0}}, "bytes_by_tensor.cache: got 0; allowed: a whole"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "said"), DATA["refused"])
 def test_wrong_questions_are_refused(asked: dict[str, Any], said: str) -> None:
     assert said in refusal_of(transformer, "mixtral", **asked)
 

@@ -8,7 +8,10 @@ from simaccel.errors import InputError
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, DimMap, complete
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import parse_directives, require_pes
+from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
+
+DATA = data_beside(__file__)
 
 KC_P = """\
 Constant Tile 64;
@@ -96,39 +99,7 @@ def test_macs_of_each_kind(text: str, macs: int) -> None:
     assert one.layer.macs == macs
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right", "place", "allowed"),
-    [
-        ("Tile,Tile) C", "Tile,Tile) Q", "line 9, column 30: got 'Q'", "dimension of CONV1: one"),
-        ("C: 3,", "", "line 6, column 5: got 'Dimensions'", "C is not there"),
-        ("C: 3,", "C: 3, Z: 3,", "line 6, column 31: got 'Z'", "a dimension of CONV: one of K"),
-        ("C: 3,", "C: 3, C: 3,", "line 6, column 31: got 'C'", "each dimension once"),
-        ("C: 3,", "C: 0,", "line 6, column 28: got '0'", "a whole number from 1 to"),
-        ("C: 3,", "C: 3x,", "line 6, column 28: got '3x'", "a whole number from 1 to"),
-        ("C: 3,", f"C: {'7' * 30},", f"line 6, column 28: got '{'7' * 30}'", "a whole number"),
-        ("C: 3,", "C: Channels,", "line 6, column 28: got 'Channels'", "a constant; one of Tile"),
-        ("R: 3, S", "R: 300, S", "line 6, column 34: got 300", "at most Y, 224"),
-        ("X: 224 }", "X: 224, X': 1 }", 'line 6, column 59: got "X\'"', "either X' or X"),
-        ("Type: CONV", "Type: FC", "line 4, column 11: got 'FC'", "one of CONV, DSCONV, NGCONV"),
-        ("Type: CONV", "", "line 3, column 3: got 'Layer CONV1 without Type'", "a Type in each"),
-        ("X: 2, Y", "C: 2, Y", "line 5, column 14: got 'C'", "one of Y, X"),
-        ("Sz(R),Sz(R)) R", "1,1) R", "line 10, column 7: got '(1,1)'", "(3,3): a TemporalMap of"),
-        ("Sz(R),Sz(R)) R", "Sz(Q),3) R", "line 10, column 22: got 'Q'", "a declared dimension"),
-        ("SpatialMap(1,1) C", "TemporalMap(1,1) C", "line 14, column 7: got nothing", "a Spatial"),
-        ("SpatialMap(1,1) C;", "", "line 14, column 7: got 'a Cluster with nothing", "maps after"),
-        ("Cluster(Tile,P)", "Cluster(0,P)", "line 14, column 15: got '0'", "a whole number from"),
-        ("SpatialMap(1,1) C", "SpatialMap(1,1) X'", "line 15, column 23: got", "a map of S at the"),
-        ("Type: CONV", "Type: DSCONV", "line 8, column 23: got 'K'", "no K with clusters"),
-        ("Type: CONV", "Type:  DSCONV", "line 6, column 21: got 64", "1, or as many as C, 3"),
-        (
-            "      SpatialMap(1,1) C;\n",
-            "SpatialMap(1,1) C; SpatialMap(1,1) K; SpatialMap(3,3) X;",
-            "line 15, column 39: got 'a third SpatialMap'",
-            "at most 2 at a level",
-        ),
-        ("K: 64", "K: 1000000000", "line 6, column 5: got", "at most 1152921504606846976 MACs"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "right", "place", "allowed"), DATA["faults"])
 def test_each_fault_has_its_place(wrong: str, right: str, place: str, allowed: str) -> None:
     assert wrong in KC_P
     text = KC_P.replace(wrong, right)

@@ -16,7 +16,10 @@ from simaccel.papers.maestro.dataflows.reading import parse_directives
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload
+from tests.data_files import data_beside
 from tests.draws import DRAWS
+
+DATA = data_beside(__file__)
 
 TABLE_3 = {
     "C-P": """TemporalMap(1,1) K; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
@@ -135,21 +138,7 @@ def test_a_depthwise_layer_and_a_product() -> None:
         assert simulate(workload, HARDWARE, mapping).run.macs == layers[0].layer.macs
 
 
-@pytest.mark.parametrize(
-    ("dataflow", "hardware", "told"),
-    [
-        ("SpatialMap(2,1) K;", "maestro_256", "repeats or leaves out positions"),
-        ("SpatialMap(1,1) K; SpatialMap(1,1) C;", "maestro_256", "share the sub-clusters"),
-        ("SpatialMap(1,1) K; Cluster(512,P); SpatialMap(1,1) C;", "maestro_256", "512 PEs"),
-        ("SpatialMap(1,1) K;", "edge", "allowed: spatial"),
-        ("SpatialMap(1,1) K; Cluster(32,P); SpatialMap(1,1) C;", "shidiannao_like", "don't fit"),
-        (
-            "SpatialMap(2,2) K; Cluster(4,P); TemporalMap(1,1) K; SpatialMap(1,1) C;",
-            "maestro_256",
-            "takes several rounds inside of a loop that cuts what an outer level spreads",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("dataflow", "hardware", "told"), DATA["refused"])
 def test_what_no_tree_says_is_refused_by_name(dataflow: str, hardware: str, told: str) -> None:
     text = _text({"K": 64, "C": 64, "R": 1, "S": 1, "Y": 8, "X": 8}, 1, dataflow)
     accelerator: Accelerator = load_accelerator(hardware)

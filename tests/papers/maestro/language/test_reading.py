@@ -27,7 +27,10 @@ from simaccel.papers.maestro.language.syntax import (
     ValueNode,
     text_of,
 )
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
+
+DATA = data_beside(__file__)
 
 CANONICAL = """\
 // Constants first
@@ -109,31 +112,7 @@ def test_any_syntax_tree_prints_and_reads_back(description: Description) -> None
     assert text_of(again) == text
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right", "faults"),
-    [
-        ("SpatialMap(1,1) K", "SpatialMap(1,1 K", ["line 10, column 22: got 'K'; allowed: ')'"]),
-        ("SpatialMap(1,1) K", "SpatailMap(1,1) K", ["line 10, column 7: got 'SpatailMap'; "]),
-        ("Type: CONV", "Tipe: CONV", ["line 5, column 5: got 'Tipe'; did you mean 'T"]),
-        ("Dataflow {", "Dataflow", ["line 10, column 7: got 'SpatialMap'; allowed: '{' before"]),
-        (
-            "  }\n  // the end\n}",
-            "",
-            ["line 18, column 6: got nothing; allowed: '}' for each open '{', the last of them in"],
-        ),
-        ("  // the end\n}", "}\n}", ["line 21, column 1: got '}'; allowed: one of Constant, Net"]),
-        ("Dimensions {", "Dimensions", ["line 7, column 16: got 'K'; allowed: '{' before it"]),
-        ("Cluster(Sz(R))", "Cluster()", ["line 16, column 15: got ')'; allowed: a number before"]),
-        ("  // the end", "/* the end", ["line 20, column 1: got '/*'; allowed: a comment that"]),
-        ("K: 64", "K: @64", ["line 7, column 21: got '@64'; allowed: one of"]),
-        ("Stride {", "Padding {", ["line 6, column 5: got 'Padding'; allowed: one of '}', Dataf"]),
-        (
-            "Type: CONV",
-            "Tipe: CONV\nSpatialMap",
-            ["line 5, column 5: got 'Tipe'", "line 6, column 1: got 'SpatialMap'"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "right", "faults"), DATA["faults"])
 def test_all_faults_have_line_column_and_what_is_allowed(
     wrong: str, right: str, faults: list[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Cases of a test that stand in a file of data beside it: `data/x.yaml` of `test_x.py`."""
+"""Cases of tests that stand in a file of data beside them: `data/x.yaml` of `test_x.py`."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 
-def cases(test: str) -> Any:  # noqa: ANN401 - what YAML holds
+def data_beside(test: str) -> Any:  # noqa: ANN401 - what YAML holds
     """Return what the file of data of a test's module holds."""
     path = Path(test)
     data = path.parent / "data" / f"{path.stem.removeprefix('test_')}.yaml"
