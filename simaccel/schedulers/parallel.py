@@ -318,19 +318,14 @@ def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]
     return tuple(found)
 
 
-def whole_mapping(
+def with_spreads(
     workload: Workload,
     spreads: Spreads,
     pod: Pod,
     mapping: MappingTree,
-    chips: ChipPod,
     once: KeptOnce | None = None,
 ) -> MappingTree:
-    """Return the mapping of all chips: that of one chip, with spreads outermost in each group.
-
-    Raises:
-        MistakeError: it would not be this mapping on each chip.
-    """
+    """Return the mapping of all chips: that of one chip, with spreads outermost in each group."""
 
     def spread_group(group: Group) -> Group:
         operators = [workload.operator(name) for name in group.operators]
@@ -346,7 +341,23 @@ def whole_mapping(
 
     named = rename_keeps(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
     reference = WorkloadReference(workload.name, workload.fingerprint)
-    joined = replace(replace_groups(named, spread_group), workload=reference)
+    return replace(replace_groups(named, spread_group), workload=reference)
+
+
+def whole_mapping(
+    workload: Workload,
+    spreads: Spreads,
+    pod: Pod,
+    mapping: MappingTree,
+    chips: ChipPod,
+    once: KeptOnce | None = None,
+) -> MappingTree:
+    """Return the mapping of all chips (`with_spreads`), checked.
+
+    Raises:
+        MistakeError: it would not be this mapping on each chip.
+    """
+    joined = with_spreads(workload, spreads, pod, mapping, once)
     pod_again, _ = shard(workload, joined, chips)
     if pod_again is None or pod_again.mapping != mapping:
         raise MistakeError(f"{workload.name}: the mapping of one chip is no part of that of all")

@@ -343,17 +343,3 @@ def degrees_of_fewer_groups(
             spread_over(fewer, replace(degrees, **wider))
             return replace(degrees, **wider)
     return None
-
-
-def group_splits(
-    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
-) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits by degrees that cut the batch into as many parts as its tokens have groups."""
-    workload = ways[count].workload
-    parts = parts_of(workload.parameters["experts"])
-    for degrees in degrees_of_chips(count, with_experts=True):
-        if degrees.batch == parts:
-            try:
-                yield degrees.name, spread_over(workload, degrees)
-            except InputError as error:
-                reasons[degrees.name] = error.faults[0].allowed

@@ -15,16 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from heapq import heappop, heappush
 from itertools import chain
-from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from simaccel.analytic.link_work import link_works
 from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers.chip_work import ChipWork
+from simaccel.schedulers.fastest import Candidate, MappedSplit, SplitCost, fastest_of
 from simaccel.schedulers.parallel import (
     KINDS,
     SEQUENCE,
@@ -38,7 +37,6 @@ from simaccel.schedulers.split_ways import (
     RankCuts,
     degrees_of_chips,
     divisors,
-    group_splits,
     possible_splits,
     spread_by_degrees,
 )
@@ -48,30 +46,19 @@ from simaccel.workload import Workload
 _UNDIVIDED: Final = "undivided"
 _MOST_REPAIRS: Final = 8
 """Most rounds in which operators that can't be cut are left whole."""
-_TOO_HIGH: Final = Fraction(21, 20)
-"""Estimates of splits that are run, over the fewest cycles: some estimates are too high."""
-
-_Found = TypeVar("_Found")
 
 
-class SplitCost(NamedTuple):
-    """Cost of a split, in the order of importance.
+class SplitRuns(Protocol):
+    """Maps splits by a dataflow; a key of `fastest_split`'s cache."""
 
-    Bytes of weights and caches beyond a chip's capacity, an estimate of the cycles, and the MACs of
-    all chips, which are fewer if fewer chips repeat the same work.
-    """
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
 
-    beyond: int
-    cycles: Fraction
-    macs: Fraction | int
+    def slowdowns(self, workload: Workload, accelerator: Accelerator) -> Mapping[str, Fraction]:
+        """Return the slowdowns of operators by the dataflow, as of `ChipWork`."""
 
-
-RunSplit = Callable[["LegalSplit", Accelerator, float], float]
-"""Runs a split on the chips of an accelerator; its cycles, infinite if not below a limit."""
-_Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, _Found]]]
-"""A cost without collectives, and a function that returns the whole cost and what has it."""
-_Run = Callable[[_Found, float], float]
-"""Returns the cycles of a candidate's run; infinite if they are not below a limit."""
+    def map_split(self, split: LegalSplit, accelerator: Accelerator) -> MappedSplit:
+        """Return a split, mapped on the chips of an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +87,7 @@ def fastest_split(
     workload: Workload,
     accelerator: Accelerator,
     *others: Workload,
-    slowdowns: Mapping[str, Fraction] | None = None,
-    run: RunSplit | None = None,
+    runs: SplitRuns | None = None,
     options: Options | None = None,
 ) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
@@ -109,20 +95,19 @@ def fastest_split(
     Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
     a single one, are as fast as all, the others replicate their work, or are idle where the number
     of pieces doesn't divide that of the chips. ``others``: equivalent forms of the workload, such
-    as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of `ChipWork`. ``run``:
-    runs the split with the least estimate, and others with estimates up to 5% above the cycles that
-    the fastest of these took; None: estimates decide. ``options``: whether weights are sharded, and
-    whether only splits are wanted that cut norms and residuals by tokens.
+    as with tokens in groups, any split of which may be the fastest. ``runs``: of splits with
+    estimates up to 25% above the fewest cycles, all with a lower bound below these; None: estimates
+    decide. ``options``: whether weights are sharded, and whether only splits are wanted that cut
+    norms and residuals by tokens.
 
     Raises:
         InputError: there is none.
     """
     workloads = workload, *others
     parameters = repr([way.parameters for way in workloads])
-    known = tuple((slowdowns or {}).items())
     asked = options or Options()
     switches = asked.sequence_parallel, asked.shard_weights
-    return _fastest(workloads, accelerator, parameters, known, run, switches)
+    return _fastest(workloads, accelerator, parameters, runs, switches)
 
 
 @lru_cache(1)
@@ -130,81 +115,29 @@ def _fastest(
     workloads: tuple[Workload, ...],
     accelerator: Accelerator,
     _parameters: str,
-    slowdowns: tuple[tuple[str, Fraction], ...],
-    run: RunSplit | None,
+    runs: SplitRuns | None,
     switches: tuple[bool, bool],
 ) -> LegalSplit:
     """Return what `fastest_split` does; the key of the cache has parameters, which decide pods."""
-    reasons = dict[str, str]()
-    possible, (sequence, shard_weights) = list[_Candidate[LegalSplit]](), switches
+    possible, (sequence, shard_weights) = list[Candidate[LegalSplit]](), switches
     for workload in workloads:
-        work = ChipWork(workload, accelerator, dict(slowdowns), shard_weights)
-        if workload is workloads[0] and not sequence:
+        slowdowns = runs.slowdowns(workload, accelerator) if runs else {}
+        work = ChipWork(workload, accelerator, slowdowns, shard_weights)
+        if not sequence:
             alone: Spreads = dict.fromkeys(workload.by_name, ())  # tried before all splits
             make = partial(_legal_split, _UNDIVIDED, work, alone)
-            possible = [(SplitCost(0, Fraction(), 0), make)]
+            possible.append((SplitCost(0, Fraction(), 0), make))
         counts = accelerator.pod.split_counts
         ways = {n: RankCuts(workload, n) for n in (*counts, 1)}
-        splits = possible_splits if workload is workloads[0] else group_splits
         possible += [
             (_least_cost(work, spreads), partial(_legal_split, name, work, spreads))
             for count in counts
-            for name, spreads in splits(ways, count, reasons)
+            for name, spreads in possible_splits(ways, count, {})
             if not sequence or name.endswith(SEQUENCE)
         ]
-    if run is None:
-        return _fastest_of(possible)
-    return _fastest_of(possible, lambda split, below: run(split, accelerator, below))
-
-
-def _fastest_of(possible: Iterable[_Candidate[_Found]], run: _Run[_Found] | None = None) -> _Found:
-    """Return the candidate with the least cost, or the fewest cycles of those that ``run``.
-
-    A candidate is run unless it exceeds a memory, or its estimate is above the fewest cycles so far
-    by 5%. Where the first exceeds a memory, its run will be refused, and none is made.
-
-    Raises:
-        InputError: nothing is legal.
-    """
-    each = _legal_by_cost(possible)
-    first, best = next(each)
-    if run is None or first.beyond:
-        return best
-    fewest = run(best, math.inf)
-    for cost, candidate in each:
-        if cost.beyond or cost.cycles >= _TOO_HIGH * fewest:
-            break
-        cycles = run(candidate, fewest)
-        if cycles < fewest:
-            best, fewest = candidate, cycles
-    return best
-
-
-def _legal_by_cost(possible: Iterable[_Candidate[_Found]]) -> Iterator[tuple[SplitCost, _Found]]:
-    """Yield legal splits and their costs, the least first, of equals the first.
-
-    None is made before all of less work without collectives are.
-
-    Raises:
-        InputError: nothing is legal.
-    """
-    failure = InputError([Fault("chips", "splits", "none", "a legal split")])
-    made, is_legal = list[tuple[SplitCost, int, _Found]](), False
-    for at, (least, make) in enumerate(sorted(possible, key=itemgetter(0))):
-        while made and made[0][0] <= least:
-            cost, _, candidate = heappop(made)
-            yield cost, candidate
-        try:
-            cost, candidate = make()
-        except InputError as error:
-            failure = error
-        else:
-            is_legal = True
-            heappush(made, (cost, at, candidate))
-    if not is_legal:
-        raise failure
-    for cost, _, candidate in sorted(made, key=itemgetter(0, 1)):
-        yield cost, candidate
+    if runs is None:
+        return fastest_of(possible, None)
+    return fastest_of(possible, lambda split: runs.map_split(split, accelerator))
 
 
 def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
@@ -222,27 +155,34 @@ def settle_degrees(
     options: Options,
     accelerator: Accelerator,
     works: Sequence[tuple[ChipWork, Fraction]],
-    run: RunSplit | None = None,
+    runs: SplitRuns | None = None,
 ) -> Options:
     """Return options with all degrees set: the fastest over runs of a transformer, if none is.
 
     ``works``: of each workload, and how many times it runs. Chips may do the same
-    (`Options.copies`). ``run``: as of `fastest_split`.
+    (`Options.copies`). ``runs``: as of `fastest_split`.
     """
     pod, copies, sequence = accelerator.pod, options.copies, options.sequence_parallel
     degrees = degrees_of(pod, *options.degrees, sequence=sequence, copies=copies)
 
-    def run_all(ways: _Ways, below: float) -> float:
-        cycles = 0.0
-        for split, (_, times) in zip(ways.splits, works, strict=True):
-            if run is None or cycles >= below:
-                return math.inf
-            cycles += times * run(split, accelerator, (below - cycles) / times)
-        return cycles
+    def map_all(ways: _Ways) -> MappedSplit:
+        each = [runs.map_split(split, accelerator) for split in ways.splits] if runs else []
+        weights = [times for _, times in works]
+        bounds = [times * mapped.bound for times, mapped in zip(weights, each, strict=True)]
+
+        def run(below: float) -> float:
+            cycles = sum(bounds)
+            for mapped, bound, times in zip(each, bounds, weights, strict=True):
+                if cycles >= below:
+                    return math.inf
+                cycles += times * mapped.run((below - cycles + bound) / times) - bound
+            return cycles
+
+        return MappedSplit(sum(bounds), run)
 
     if pod.count > 1 and not options.has_degrees:
         with suppress(InputError):  # the run names what is wrong
-            ways = _fastest_of(
+            ways = fastest_of(
                 (
                     candidate
                     for used in (*pod.split_counts, 1)
@@ -252,7 +192,7 @@ def settle_degrees(
                         way, 1 if pod.count % used else pod.count // used, works
                     )
                 ),
-                run_all if run else None,
+                map_all if runs else None,
             )
             degrees, copies = ways.degrees, ways.copies
     settled = options.with_degrees(degrees.tensor, degrees.data, degrees.expert)
@@ -269,7 +209,7 @@ class _Ways(NamedTuple):
 
 def _candidates_of(
     degrees: ParallelDegrees, copies: int, works: Sequence[tuple[ChipWork, Fraction]]
-) -> Iterator[_Candidate[_Ways]]:
+) -> Iterator[Candidate[_Ways]]:
     """Yield splits by degrees, if their sizes divide all workloads."""
     is_cut = max(degrees.tensor, degrees.data, degrees.expert) > 1
 

@@ -7,7 +7,7 @@ parallelism (tensor, data, expert, sequence), or is the fastest of the legal one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,6 +25,7 @@ from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.program.exchanges import lower_pod
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.chip_work import ChipWork
+from simaccel.schedulers.fastest import MappedSplit
 from simaccel.schedulers.kernels import compile_graph
 from simaccel.schedulers.parallel import (
     KeptOnce,
@@ -33,7 +34,7 @@ from simaccel.schedulers.parallel import (
     expert_count,
     sharded_weights,
     share_of,
-    whole_mapping,
+    with_spreads,
 )
 from simaccel.schedulers.split_ways import divisors, spread_by_degrees
 from simaccel.schedulers.splits import (
@@ -106,29 +107,44 @@ def _share_of(
     )
 
 
-def with_split(workload: Workload, accelerator: Accelerator, options: Options) -> Workload:
-    """Return a workload with the name of its fastest split, unless ``options`` have degrees."""
-    one = accelerator.pod.count == 1
-    split = None if one else _split_of(workload, accelerator, options, DEPLOYED)
-    return workload if split is None else replace(workload, split=split.name)
+def with_split(
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str
+) -> Workload:
+    """Return a workload in the form that is fastest on its chips, with the name of its split.
+
+    Tokens of experts may come in groups, unless degrees of parallelism, or the tokens of each
+    expert, are given. With a degree of ``expert_parallel`` groups are made for that many chips,
+    with other degrees the workload stays as it is.
+    """
+    if options.expert_parallel:
+        return _group_for_ways(workload, options.expert_parallel)
+    if options.has_degrees:
+        return workload
+    others = [] if workload.split else [*grouped_experts(workload, accelerator.pod)]
+    split = _split_of(workload, accelerator, options, dataflow, *others)
+    return workload if split is None else replace(split.workload, split=split.name)
 
 
 def _split_of(
-    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str | None
+    workload: Workload,
+    accelerator: Accelerator,
+    options: Options,
+    dataflow: str | None,
+    *others: Workload,
 ) -> LegalSplit | None:
     """Return the split that a workload was compiled for, if these chips can; else the fastest.
 
     None if ``options`` have degrees, or want sequence parallelism where no split has it.
+    ``others``: forms of the workload.
     """
     if options.has_degrees:
         return None
     if workload.split:
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
-    slowdowns = _chip_work(workload, accelerator, dataflow, options).slowdowns
-    run = SplitRun.for_dataflow(accelerator, dataflow, options)
+    runs = DataflowRuns.of(accelerator, dataflow, options)
     try:
-        return fastest_split(workload, accelerator, slowdowns=slowdowns, run=run, options=options)
+        return fastest_split(workload, accelerator, *others, runs=runs, options=options)
     except InputError:
         if not options.sequence_parallel:
             raise
@@ -145,9 +161,12 @@ def settle_loads(
 
     ``loads``: workloads, and how many times each runs.
     """
-    works = [(_chip_work(load, accelerator, dataflow, options), times) for load, times in loads]
-    run = SplitRun.for_dataflow(accelerator, dataflow, options)
-    return settle_degrees(options, accelerator, works, run)
+    runs = DataflowRuns.of(accelerator, dataflow, options)
+    works = []
+    for load, times in loads:
+        slowdowns = runs.slowdowns(load, accelerator) if runs else {}
+        works.append((ChipWork(load, accelerator, slowdowns, options.shard_weights), times))
+    return settle_degrees(options, accelerator, works, runs)
 
 
 def _plain_dataflow(dataflow: str | None, chip: Accelerator) -> str:
@@ -160,30 +179,46 @@ def _plain_dataflow(dataflow: str | None, chip: Accelerator) -> str:
 
 
 @dataclass(frozen=True)
-class SplitRun:
-    """Runs of splits by a dataflow that needs no search, as keys of `fastest_split`'s cache."""
+class DataflowRuns:
+    """Runs of splits by a dataflow that needs no search, as of `fastest_split`."""
 
     dataflow: str
     shard_weights: bool
 
     @classmethod
-    def for_dataflow(
-        cls, accelerator: Accelerator, dataflow: str | None, options: Options
-    ) -> Self | None:
+    def of(cls, accelerator: Accelerator, dataflow: str | None, options: Options) -> Self | None:
         """Return the runs for a dataflow; None where mappings need a search."""
         unsearched = _plain_dataflow(dataflow, accelerator)
         return cls(unsearched, options.shard_weights) if unsearched else None
 
-    def __call__(self, split: LegalSplit, accelerator: Accelerator, below: float) -> float:
-        """Return the cycles of a split; infinite if they are not ``below``.
+    def slowdowns(self, workload: Workload, accelerator: Accelerator) -> Mapping[str, Fraction]:
+        """Return the slowdowns of operators by the dataflow, as of `ChipWork`."""
+        chip, parameters = accelerator.with_sections(chips=ONE_CHIP), repr(workload.parameters)
+        return _slowdowns(workload, chip, self.dataflow, parameters)
+
+    def map_split(self, split: LegalSplit, accelerator: Accelerator) -> MappedSplit:
+        """Return a split, mapped on the chips of an accelerator; of endless cycles if it can't be.
 
         For `deployed` the compiler sees the workload that this split leaves on a chip.
         """
         options = Options(shard_weights=self.shard_weights)
 
         def share_of_chip(part: Workload) -> ChipShare:
-            cut = split_by_name(split.name, part, accelerator)
-            return _share_of(part, cut.spreads, cut.pod, accelerator, options)
+            spreads, pod = split.spreads, split.pod
+            if part.operators != split.workload.operators:
+                cut = split_by_name(split.name, part, accelerator)
+                spreads, pod = cut.spreads, cut.pod
+            elif part.tensors != split.workload.tensors:
+                pod = share_of(part, spreads, accelerator.pod)
+            return _share_of(part, spreads, pod, accelerator, options)
+
+        def run(below: float) -> float:
+            try:
+                machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
+                cycles = machine.cycles_below(below)
+            except SimaccelError:  # a run of the split reports it
+                return math.inf
+            return math.inf if cycles is None else cycles
 
         workload = split.workload
         try:
@@ -193,41 +228,29 @@ class SplitRun:
                 )
             share = share_of_chip(workload)
             mapping = make_mapping(share.pod.workload, share.accelerator, self.dataflow)
-            cuts = share.spreads, share.pod, mapping, accelerator.pod, share.once
-            pod = pod_of(workload, whole_mapping(workload, *cuts), accelerator)
-            machine = Machine(accelerator, lower_pod(pod, accelerator), accounts=False)
-            cycles = machine.cycles_below(below)
-        except SimaccelError:  # a run of the split reports it
-            return math.inf
-        return math.inf if cycles is None else cycles
-
-
-def _chip_work(
-    workload: Workload, accelerator: Accelerator, dataflow: str | None, options: Options
-) -> ChipWork:
-    """Return the estimate of a workload's splits, with the `slowdowns` of a dataflow."""
-    chip, parameters = accelerator.with_sections(chips=ONE_CHIP), repr(workload.parameters)
-    slowdowns = _slowdowns(workload, chip, dataflow, parameters)
-    return ChipWork(workload, accelerator, slowdowns, options.shard_weights)
+            whole = with_spreads(workload, share.spreads, share.pod, mapping, share.once)
+            pod = pod_of(workload, whole, accelerator)
+            made = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
+        except SimaccelError:
+            return MappedSplit(math.inf, lambda _: math.inf)
+        return MappedSplit(made.bound_cycles, run)
 
 
 @lru_cache(8)
 def _slowdowns(
-    workload: Workload, chip: Accelerator, dataflow: str | None, _parameters: str
+    workload: Workload, chip: Accelerator, dataflow: str, _parameters: str
 ) -> dict[str, Fraction]:
     """Return the factor of each operator's cycles over `ChipWork`'s estimate, by a dataflow.
 
-    The cycles are the closed form's on one chip, by a mapping that needs no search
-    (`_plain_dataflow`). Empty where there is none, or where one chip can't run the workload. The
-    key of the cache has parameters, from which a compiler takes blocks of rows.
+    The cycles are the closed form's on one chip, by a mapping that needs no search. Empty where one
+    chip can't run the workload. The key of the cache has parameters, from which a compiler takes
+    blocks of rows.
     """
-    slowdowns, unsearched = dict[str, Fraction](), _plain_dataflow(dataflow, chip)
-    if not unsearched:
-        return slowdowns
-    if unsearched == DEPLOYED:
+    slowdowns = dict[str, Fraction]()
+    if dataflow == DEPLOYED:
         workload = compile_graph(workload, chip, lambda _: None)
     try:
-        mapping = make_mapping(workload, chip, unsearched)
+        mapping = make_mapping(workload, chip, dataflow)
         predicted = predict(workload, mapping, chip)
     except SimaccelError:
         return slowdowns
@@ -239,30 +262,6 @@ def _slowdowns(
         bound = overlap * alone.bound_cycles
         slowdowns |= dict.fromkeys(group.operators, bound / max(estimate, 1))
     return slowdowns
-
-
-def spread_experts(
-    workload: Workload, accelerator: Accelerator, options: Options | None = None
-) -> Workload:
-    """Return a workload with its tokens in groups by expert, if dividing experts over chips pays.
-
-    It is unchanged if degrees of parallelism, or the tokens of each expert, are given; except that
-    with a degree of ``expert_parallel`` its groups are made for that many chips.
-    """
-    requested, spread = options or Options(), workload.parameters.get("experts")
-    if requested.expert_parallel:
-        return _group_for_ways(workload, requested.expert_parallel)
-    degrees = requested.has_degrees or requested.sequence_parallel
-    if degrees or spread not in (EXPECTED, GROUPED):
-        return workload
-    return _spread_fastest(workload, accelerator, repr(workload.parameters))
-
-
-@lru_cache(8)
-def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
-    """Return the same, cached by parameters too: equality of workloads ignores them."""
-    others = [*grouped_experts(workload, accelerator.pod)]
-    return fastest_split(workload, accelerator, *others).workload if others else workload
 
 
 def _group_for_ways(workload: Workload, ways: int) -> Workload:
@@ -294,9 +293,14 @@ def grouped_experts(workload: Workload, chips: ChipPod) -> Iterator[Workload]:
         return
     if not _is_plain(workload):
         return
+    known = {workload.fingerprint}
     for parts in chips.split_counts[::-1]:
         ways = [n for n in divisors(parts)[:-1] if n <= experts]
-        if any(experts % n == 0 for n in ways):
-            yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}"})
+        forms = [f"{GROUPED}:{parts}"] if any(experts % n == 0 for n in ways) else []
         if ways and experts % ways[0]:
-            yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}:{ways[0]}"})
+            forms.append(f"{GROUPED}:{parts}:{ways[0]}")
+        for form in forms:
+            grouped = parse_workload({**parameters, "experts": form})
+            if grouped.fingerprint not in known:
+                known.add(grouped.fingerprint)
+                yield grouped

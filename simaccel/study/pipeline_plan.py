@@ -24,7 +24,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.numbers import in_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
-from simaccel.study.chip_share import settle_loads, spread_experts
+from simaccel.study.chip_share import settle_loads, with_split
 from simaccel.study.placement import place_on
 from simaccel.study.points import Point
 from simaccel.workload import Workload
@@ -125,7 +125,7 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         for load in point.loads
     ]
     if options.expert_parallel:
-        parts = [spread_experts(part, accelerator, options) for part in parts]
+        parts = [with_split(part, accelerator, options, dataflow) for part in parts]
     whole = place_on(parts[0], accelerator)
     phase = whole.parameters["phase"]
     planned, *others = (_planned_stages(part, accelerator, stages) for part in parts)

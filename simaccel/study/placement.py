@@ -60,18 +60,20 @@ def compile_for(
 ) -> Workload:
     """Return the workload that a dataflow or a mapping is for: compiled if that is ``deployed``.
 
-    ``options``: degrees of parallelism. On several chips experts may be divided over them
-    (`spread_experts`); with a mapping, the form is chosen that has its fingerprint.
+    ``options``: degrees of parallelism. On several chips the form and the split are chosen
+    (`with_split`); with a mapping, the form is that with its fingerprint.
     """
     if accelerator.pod.count == 1 or not dataflow:
         return _compile(workload, accelerator, dataflow, options)
     from simaccel.study.chip_share import (  # noqa: PLC0415 - errors load little
         grouped_experts,
-        spread_experts,
+        with_split,
     )
 
     if isinstance(dataflow, str):
-        workload = spread_experts(workload, accelerator, options)
+        from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
+
+        workload = with_split(workload, accelerator, options or Options(), dataflow)
         return _compile(workload, accelerator, dataflow, options)
     plain = _compile(workload, accelerator, dataflow, options)
     forms = grouped_experts(workload, accelerator.pod)
@@ -89,11 +91,6 @@ def _compile(
         return workload
     from simaccel.schedulers.kernels import compile_graph  # noqa: PLC0415 - errors load little
 
-    if isinstance(dataflow, str) and accelerator.pod.count > 1 and accelerator.compiler.described:
-        from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
-        from simaccel.study.chip_share import with_split  # noqa: PLC0415 - errors load little
-
-        workload = with_split(workload, accelerator, options or Options())
     share = partial(_pod_of, accelerator=accelerator, dataflow=dataflow, options=options)
     return compile_graph(workload, accelerator, share)
 

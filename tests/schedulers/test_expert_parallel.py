@@ -16,7 +16,7 @@ from simaccel.report.pods import pod_lines
 from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
-from simaccel.study.chip_share import grouped_experts, spread_experts
+from simaccel.study.chip_share import grouped_experts, with_split
 from simaccel.study.experiment import simulate
 from simaccel.study.placement import place_on
 from simaccel.workload import build
@@ -204,7 +204,8 @@ def test_a_token_reads_the_experts_that_it_uses() -> None:
     layer, expert = build("mixtral-8x7b", phase="decode", batch=1, experts="grouped"), 4096 * 14336
     for count, held in ((2, 4), (3, 3), (8, 1)):
         options = Options(tensor_parallel=1, expert_parallel=count)
-        told = spread_experts(layer, load_accelerator("tpu_v5e", [f"chips={count}"]), options)
+        pods = load_accelerator("tpu_v5e", [f"chips={count}"])
+        told = with_split(layer, pods, options, "deployed")
         pod = share_of(told, spread_over(told, ParallelDegrees(1, 1, count)), _chips(count))
         assert pod.workload.tensor_bytes("experts.Wdown") == 2 * expert
         assert pod.workload.stored_bytes("experts.Wdown") == 2 * expert * held
