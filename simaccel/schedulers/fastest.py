@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from simaccel.errors import Fault, InputError
 
-_TOO_HIGH: Final = Fraction(5, 4)
+_TOO_HIGH: Final = 1.15
 """Estimates of candidates that are mapped, over the fewest cycles: some estimates are too high."""
 
 Found = TypeVar("Found")
@@ -47,15 +47,25 @@ Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, Found]]]
 
 @dataclass
 class _Fastest(Generic[Found]):
-    """The candidate with the fewest cycles so far."""
+    """The candidate with the fewest cycles so far.
+
+    ``high``: the most that an estimate was above its run, of these and of earlier candidates.
+    """
 
     best: Found
     fewest: float = math.inf
+    high: float = 1.0
 
-    def run(self, mapped: MappedSplit, candidate: Found) -> None:
+    @property
+    def limit(self) -> float:
+        """Estimates from which on candidates aren't mapped."""
+        return _TOO_HIGH * self.high * self.fewest
+
+    def run(self, estimate: Fraction, mapped: MappedSplit, candidate: Found) -> None:
         """Run a candidate, unless its bound is no less than the fewest cycles."""
         if mapped.bound < self.fewest and (cycles := mapped.run(self.fewest)) < self.fewest:
             self.best, self.fewest = candidate, cycles
+            self.high = max(self.high, float(estimate) / max(cycles, 1.0))
 
 
 def fastest_of(
@@ -64,9 +74,9 @@ def fastest_of(
     """Return the candidate with the least cost, or the fewest cycles of those that are mapped.
 
     A candidate is mapped unless it exceeds a memory, or its estimate is above the fewest cycles so
-    far by 25%. It is run unless its bound is no less than these: at once if no bound is less, else
-    behind those with less. Where the first exceeds a memory, its run will be refused, and none is
-    made.
+    far by 15%, or as much more as the estimate of one that ran was too high. It is run unless its
+    bound is no less than these: at once if no bound is less, else behind those with less. Where the
+    first exceeds a memory, its run will be refused, and none is made.
 
     Raises:
         InputError: nothing is legal.
@@ -75,18 +85,18 @@ def fastest_of(
     first, best = next(each)
     if map_candidate is None or first.beyond:
         return best
-    fastest, least, later = _Fastest(best), math.inf, list[tuple[MappedSplit, Found]]()
+    fastest, least, later = _Fastest(best), math.inf, list[tuple[Fraction, MappedSplit, Found]]()
     for cost, candidate in chain([(first, best)], each):
-        if cost.beyond or cost.cycles >= _TOO_HIGH * fastest.fewest:
+        if cost.beyond or cost.cycles >= fastest.limit:
             break
         mapped = map_candidate(candidate)
         if mapped.bound < least:
             least = mapped.bound
-            fastest.run(mapped, candidate)
+            fastest.run(cost.cycles, mapped, candidate)
         else:
-            later.append((mapped, candidate))
-    for mapped, candidate in sorted(later, key=lambda one: one[0].bound):
-        fastest.run(mapped, candidate)
+            later.append((cost.cycles, mapped, candidate))
+    for estimate, mapped, candidate in sorted(later, key=lambda one: one[1].bound):
+        fastest.run(estimate, mapped, candidate)
     return fastest.best
 
 

@@ -294,9 +294,9 @@ def grouped_experts(workload: Workload, chips: ChipPod) -> Iterator[Workload]:
     if not _is_plain(workload):
         return
     known = {workload.fingerprint}
-    for parts in chips.split_counts[::-1]:
+    for parts in (1, *chips.split_counts[::-1]):
         ways = [n for n in divisors(parts)[:-1] if n <= experts]
-        forms = [f"{GROUPED}:{parts}"] if any(experts % n == 0 for n in ways) else []
+        forms = [f"{GROUPED}:{parts}"] if any(experts % n == 0 for n in (*ways, parts)) else []
         if ways and experts % ways[0]:
             forms.append(f"{GROUPED}:{parts}:{ways[0]}")
         for form in forms:
