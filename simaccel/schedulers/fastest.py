@@ -95,7 +95,7 @@ def fastest_of(
             fastest.run(cost.cycles, mapped, candidate)
         else:
             later.append((cost.cycles, mapped, candidate))
-    for estimate, mapped, candidate in sorted(later, key=lambda one: one[1].bound):
+    for estimate, mapped, candidate in sorted(later, key=lambda waiting: waiting[1].bound):
         fastest.run(estimate, mapped, candidate)
     return fastest.best
 
