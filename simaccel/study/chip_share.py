@@ -142,7 +142,7 @@ def _split_of(
     if workload.split:
         with suppress(InputError):
             return split_by_name(workload.split, workload, accelerator)
-    runs = DataflowRuns.of(accelerator, dataflow, options)
+    runs = DataflowRuns.for_dataflow(accelerator, dataflow, options)
     try:
         return fastest_split(workload, accelerator, *others, runs=runs, options=options)
     except InputError:
@@ -161,7 +161,7 @@ def settle_loads(
 
     ``loads``: workloads, and how many times each runs.
     """
-    runs = DataflowRuns.of(accelerator, dataflow, options)
+    runs = DataflowRuns.for_dataflow(accelerator, dataflow, options)
     works = []
     for load, times in loads:
         slowdowns = runs.slowdowns(load, accelerator) if runs else {}
@@ -186,7 +186,9 @@ class DataflowRuns:
     shard_weights: bool
 
     @classmethod
-    def of(cls, accelerator: Accelerator, dataflow: str | None, options: Options) -> Self | None:
+    def for_dataflow(
+        cls, accelerator: Accelerator, dataflow: str | None, options: Options
+    ) -> Self | None:
         """Return the runs for a dataflow; None where mappings need a search."""
         unsearched = _plain_dataflow(dataflow, accelerator)
         return cls(unsearched, options.shard_weights) if unsearched else None
