@@ -21,27 +21,27 @@ from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Ten
 from simaccel.workload.names import size_faults
 from simaccel.workload.workload import Workload
 
-_CNN_LAYER: Final[Mapping[str, Any]] = {
-    "name": "CNN-Layer",
-    "dimensions": ["C", "M", "R", "S", "N", "P", "Q"],
-    "coefficients": [
-        {"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")
-    ],
-    "data_spaces": [
-        {"name": "Weights", "projection": [[["C"]], [["M"]], [["R"]], [["S"]]]},
-        {
-            "name": "Inputs",
-            "projection": [
-                [["N"]],
-                [["C"]],
-                [["R", "Wdilation"], ["P", "Wstride"]],
-                [["S", "Hdilation"], ["Q", "Hstride"]],
-            ],
-        },
-        {"name": "Outputs", "projection": [[["N"]], [["M"]], [["Q"]], [["P"]]], "read_write": True},
-    ],
-}
-"""The convolution of Timeloop's library (problem-shapes/cnn-layer.yaml)."""
+
+def _convolution(channels: str) -> Mapping[str, Any]:
+    """Return the convolution of Timeloop's library; ``channels``: the rank of output channels."""
+    coefficients = ("Wstride", "Hstride", "Wdilation", "Hdilation")
+    rows = [["R", "Wdilation"], ["P", "Wstride"]]
+    columns = [["S", "Hdilation"], ["Q", "Hstride"]]
+    outputs = [[["N"]], [[channels]], [["Q"]], [["P"]]]
+    return {
+        "name": "CNN-Layer",
+        "dimensions": ["C", channels, "R", "S", "N", "P", "Q"],
+        "coefficients": [{"name": name, "default": 1} for name in coefficients],
+        "data_spaces": [
+            {"name": "Weights", "projection": [[["C"]], [[channels]], [["R"]], [["S"]]]},
+            {"name": "Inputs", "projection": [[["N"]], [["C"]], rows, columns]},
+            {"name": "Outputs", "projection": outputs, "read_write": True},
+        ],
+    }
+
+
+_CNN_LAYER: Final = _convolution("M")
+"""As the library has it (problem-shapes/cnn-layer.yaml)."""
 _GEMM: Final[Mapping[str, Any]] = {
     "name": "gemm-ABZ",
     "dimensions": ["M", "N", "K"],
@@ -138,19 +138,9 @@ def _shape(
             f"of others in Timeloop's library write out the file of problem-shapes ({named})"
         )
         raise InputError([Fault(source, "problem.shape", named, allowed)])
-    if known is not _CNN_LAYER or "M" in instance or "K" not in instance:
-        return known
-    renamed: Mapping[Any, Any] = _output_channels_as_k(known)
-    return renamed
-
-
-def _output_channels_as_k(part: Any) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return a shape, or a part of it, with the rank M named K."""
-    if isinstance(part, Mapping):
-        return {key: _output_channels_as_k(value) for key, value in part.items()}
-    if isinstance(part, list):
-        return [_output_channels_as_k(value) for value in part]
-    return "K" if part == "M" else part
+    if known is _CNN_LAYER and "K" in instance and "M" not in instance:
+        return _convolution("K")
+    return known
 
 
 def _entries(
