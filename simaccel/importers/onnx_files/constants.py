@@ -33,6 +33,9 @@ MOVES: Final = frozenset(
 """Kinds of nodes that only give their elements another form."""
 SMALL: Final = 4096
 """Elements of a constant whose value is known; larger ones have type and shape only."""
+_MOST_BYTES: Final = 16 * SMALL
+_EXTERNAL: Final = 1
+"""ONNX's number for data in a file beside (TensorProto.DataLocation)."""
 
 
 @dataclass
@@ -98,16 +101,21 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
 
 
 def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray[np.generic] | None:
-    """Return the value of a small constant; None if it is large or its value can't be read.
-
-    One in a file beside the model is read by the package `onnx`, which refuses files that aren't in
-    the model's folder.
-    """
+    """Return the value of a small constant; None if it is large or its value can't be read."""
     count = math.prod(tensor.dims)
     if count > SMALL or min(tensor.dims, default=0) < 0:
         return None
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    if tensor.data_location == _EXTERNAL or tensor.external_data:
+        data = _bytes_from_file(tensor, folder)
+        if data is None:
+            return None
+        del copy.external_data[:]
+        copy.ClearField("data_location")
+        copy.raw_data = data
     try:
-        ndarray: npt.NDArray[np.generic] = onnx.numpy_helper.to_array(tensor, str(folder))
+        ndarray: npt.NDArray[np.generic] = onnx.numpy_helper.to_array(copy)
     except Exception:  # noqa: BLE001 - files without values have whatever they have instead
         return None
     return ndarray if ndarray.size == count else None
@@ -118,6 +126,30 @@ def _files_of(tensor: Proto) -> tuple[str, ...]:
     if math.prod(tensor.dims) > SMALL:
         return ()
     return tuple(entry.value for entry in tensor.external_data if entry.key == "location")
+
+
+def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:
+    """Return the bytes of a constant from a file in the model's folder.
+
+    The package `onnx` would refuse links, also those by which installers put a file in two places.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    place = Path(entries.get("location", ""))
+    if place.is_absolute() or ".." in place.parts or not place.parts:
+        return None
+    file = folder / place
+    try:
+        inside = file.resolve().is_relative_to(folder.resolve())
+        if not inside or not file.is_file():
+            return None
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", _MOST_BYTES))
+        if not (offset >= 0 and 0 <= length <= _MOST_BYTES):
+            return None
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(length)
+    except (OSError, ValueError):
+        return None
 
 
 def _constant_nodes(graph: Proto) -> int:
