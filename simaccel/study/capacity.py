@@ -14,7 +14,7 @@ from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_demands, shortage_text
 from simaccel.schedulers import Options
-from simaccel.study.chip_share import chip_share
+from simaccel.schedulers.chip_share import chip_share
 from simaccel.study.pipeline_plan import plan_pipeline
 from simaccel.study.points import base_point
 from simaccel.workload import Workload

@@ -12,8 +12,8 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
+from simaccel.schedulers.chip_share import chip_share
 from simaccel.search.effort import Effort
-from simaccel.study.chip_share import chip_share
 from simaccel.study.pipeline_plan import plan_pipeline
 from simaccel.study.points import Point
 from simaccel.study.scheduling import recall

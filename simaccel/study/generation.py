@@ -19,7 +19,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.run.memories import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options, default_dataflow
-from simaccel.study.chip_share import settle_loads
+from simaccel.schedulers.chip_share import settle_loads
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.figure_table import combine_tables
 from simaccel.study.pipeline import PipelineRun, pipeline_row, run_pipeline

@@ -23,8 +23,8 @@ from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import in_bytes
 from simaccel.schedulers import Options
+from simaccel.schedulers.chip_share import settle_loads, with_split
 from simaccel.schedulers.parallel import degrees_of
-from simaccel.study.chip_share import settle_loads, with_split
 from simaccel.study.placement import place_on
 from simaccel.study.points import Point
 from simaccel.workload import Workload

@@ -65,7 +65,7 @@ def compile_for(
     """
     if accelerator.pod.count == 1 or not dataflow:
         return _compile(workload, accelerator, dataflow, options)
-    from simaccel.study.chip_share import (  # noqa: PLC0415 - errors load little
+    from simaccel.schedulers.chip_share import (  # noqa: PLC0415 - errors load little
         grouped_experts,
         with_split,
     )
@@ -101,7 +101,7 @@ def _pod_of(
     """Return what each chip does; None for an illegal split, which is refused later."""
     from simaccel.mapping.chips.sharding import pod_of  # noqa: PLC0415 - errors load little
     from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
-    from simaccel.study.chip_share import chip_share  # noqa: PLC0415 - errors load little
+    from simaccel.schedulers.chip_share import chip_share  # noqa: PLC0415 - errors load little
 
     try:
         if isinstance(dataflow, str):

@@ -18,9 +18,9 @@ from simaccel.schedulers import (
     make_mapping,
     settle_options,
 )
+from simaccel.schedulers.chip_share import chip_share
 from simaccel.schedulers.parallel import whole_mapping
 from simaccel.search.accounts import ObjectiveLosses, OnAccount, SearchAccount, ignore
-from simaccel.study.chip_share import chip_share
 from simaccel.study.placement import compile_for
 from simaccel.study.store import ResultStore, cache, result_key
 from simaccel.workload import VECTORS, Vector, Workload

@@ -15,8 +15,8 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.pods import pod_lines
 from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
+from simaccel.schedulers.chip_share import grouped_experts, with_split
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
-from simaccel.study.chip_share import grouped_experts, with_split
 from simaccel.study.experiment import simulate
 from simaccel.study.placement import place_on
 from simaccel.workload import build

@@ -11,9 +11,9 @@ from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Spread
 from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.chip_share import chip_share
 from simaccel.schedulers.chip_work import ChipWork
 from simaccel.study.capacity import require_room
-from simaccel.study.chip_share import chip_share
 from simaccel.study.experiment import simulate
 from simaccel.study.placement import place_on
 from simaccel.workload import TRANSFORMERS, Transformer, Workload, build, transformer
