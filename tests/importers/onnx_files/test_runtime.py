@@ -201,3 +201,22 @@ def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None
     workload = load_onnx(path, {"past_length": 11, "tokens": 1}).workload
     assert workload.macs == 2 * 12 * 8
     assert distinct_bytes(workload) == 4 * (2 * 12 * 8 + 2 * 8 + 12 + 2 * 12)
+
+
+def test_a_fused_convolution_of_unknown_shape_is_work_that_cannot_be_counted(
+    tmp_path: Path,
+) -> None:
+    # neither ONNX nor the file says the shape of what it makes
+    nodes = onnx_nodes('c = com.microsoft.FusedConv <activation = "Relu"> (x, w); r = Relu(x)')
+    outputs: dict[str, Any] = {"y": (FLOAT, None), "r": (FLOAT, [1, 4, 6, 6])}
+    path = save(
+        tmp_path / "m.onnx",
+        [*nodes, node("Add", ["c", "r"], ["y"])],
+        {"x": (FLOAT, [1, 4, 6, 6])},
+        outputs,
+        {"w": _floats(4, 4, 1, 1)},
+    )
+    account = load_onnx(path).workload.account
+    assert account.share_left_out() is None
+    (conv,) = (one for one in account.entries if one.kind == "FusedConv")
+    assert (conv.how, conv.macs) == ("not taken", None)
