@@ -38,6 +38,9 @@ from simaccel.workload.attention import SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES
+from tests.data_files import data_beside
+
+DATA = data_beside(__file__)
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
 ALL = HEAVY | {
@@ -50,66 +53,9 @@ DRAWN_OR_READ = {"networkx", "h5py", "matplotlib", "lark", "onnx"}
 READ = HEAVY - {"pydantic"} | {"simaccel.schedulers", "simaccel.machine", "simaccel.workload.forms"}
 """What reading accelerators and workloads of the catalogue does without."""
 GEMM = "run --hw toy --workload gemm --shape M=9,K=7,N=5"
+LINES = {"all": ALL, "read": READ, "read, but rich": READ - {"rich"}}
 RUNS: Mapping[str, set[str]] = {
-    "--help": ALL,
-    "--version": ALL,
-    "": ALL,
-    "nonsense": ALL,
-    "run --help": ALL,
-    "run --nonsense 1": ALL,
-    "run --hw toy": ALL,
-    "compare --help": ALL,
-    "estimate --help": ALL,
-    "explore --help": ALL,
-    "map --help": ALL,
-    "explain --help": ALL,
-    "bound --help": ALL,
-    "trace --help": ALL,
-    "trace stalls --help": ALL,
-    "trace info --help": ALL,
-    "workload show --help": ALL,
-    "hw list --help": ALL,
-    "directives --help": ALL,
-    "dram measured --help": ALL,
-    "trace stalls nonsense.h5": ALL,
-    "trace info README.md": ALL,
-    "trace plot nonsense.h5 -o x.png": ALL,
-    "trace view nonsense.h5 -o x.html": ALL,
-    "trace export nonsense.h5 --format csv -o -": ALL,
-    "trace export nonsense.h5 --format csv -o - --from 10 --to 2": ALL,
-    "trace diff nonsense.h5 README.md": ALL,
-    "trace plot README.md -o x.png --from 2 --to 1": ALL,
-    "compare --hw toy --workload bert --set dask=nonsense": ALL,
-    "run --hw nonsense --workload nonsense": READ,
-    "run --hw toy --set array.nonsense=1 --workload bert": READ,
-    "run --hw toy --workload bert --seq-len 0": READ,
-    "run --hw toy --workload gemm --shape M=0,K=1,N=1": READ,
-    "run --hw toy --workload bert --dataflow nonsense": READ,
-    "compare --hw toy --workload nonsense": READ,
-    "compare --hw toy --workload bert --dataflow nonsense": READ,
-    "compare --hw toy --workload bert --each nonsense": READ,
-    "estimate --hw nonsense --workload bert": READ,
-    "explain --hw toy --workload nonsense": READ,
-    "map --hw nonsense --workload bert": READ,
-    "map --hw eyeriss_like --workload nonsense": READ,
-    "bound --workload nonsense": READ,
-    "hw show nonsense": READ,
-    "workload show nonsense": READ,
-    "dram sequential --part nonsense": READ,
-    "explore --hw nonsense --workload bert": READ,
-    "run --hw toy --workload nonsense.onnx": READ,
-    "run --hw toy --workload bert --set constrain=nonsense=1": READ,
-    "generate --hw toy --workload bert --tokens 2": READ,
-    "compare --hw toy --workload nonsense --pareto cycles,energy": READ,
-    "compare --hw toy --workload bert --pareto cycles,nonsense": READ,
-    "compare --hw toy --workload nonsense --exhibit roofline": READ,
-    "compare --hw toy --workload nonsense --exhibit bandwidth": READ,
-    "explore --hw toy --workload bert --where nonsense=1": READ - {"rich"},
-    "explore --hw toy --workload bert --axis workload.nonsense=1": READ - {"rich"},
-    "explore --hw toy --workload bert --axis buffer=1KiB --axis buffer=2KiB": READ - {"rich"},
-    "explore --hw toy --workload bert --store README.md --csv nonsense/x": READ - {"rich"},
-    "compare --hw toy --workload bert --sweep nonsense=1:2:x2": READ - {"rich"},
-    "explore --hw toy --workload bert --axis nonsense=1 --where cycles=1": READ - {"rich"},
+    **{line: LINES[what] for what, lines in DATA.items() for line in lines},
     GEMM: DRAWN_OR_READ | {"simaccel.papers.maestro.analysis", "simaccel.study.runs"},
 }
 """Command lines, and what none of them loads."""

@@ -10,6 +10,7 @@ from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
 
 DATA = data_beside(__file__)
+HERE = Path(__file__).with_name("data")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = """[general]
@@ -88,45 +89,7 @@ def test_what_is_missing_is_said(tmp_path: Path, text: str, said: str) -> None:
     assert said in refusal_of(load_accelerator, _write(tmp_path, text))
 
 
-SHIPPED = """[general]
-run_name = scale_example
-
-[architecture_presets]
-ArrayHeight: 32
-ArrayWidth: 16
-IfmapSramSzkB: 64
-FilterSramSzkB: 32
-OfmapSramSzkB: 16
-IfmapOffset: 0
-FilterOffset: 10000000
-OfmapOffset: 20000000
-Bandwidth : 10
-Dataflow : ws
-MemoryBanks: 1
-ReadRequestBuffer: 32
-WriteRequestBuffer: 32
-
-[layout]
-IfmapCustomLayout: False
-IfmapSRAMBankBandwidth: 10
-IfmapSRAMBankNum: 10
-IfmapSRAMBankPort: 2
-FilterCustomLayout: False
-FilterSRAMBankBandwidth: 10
-FilterSRAMBankNum: 10
-FilterSRAMBankPort: 2
-
-[sparsity]
-SparsitySupport : false
-SparseRep : ellpack_block
-OptimizedMapping : false
-BlockSize : 8
-RandomNumberGeneratorSeed : 40
-
-[run_presets]
-InterfaceBandwidth: CALC
-UseRamulatorTrace: False
-"""
+SHIPPED = (HERE / "scalesim_shipped.cfg").read_text(encoding="utf-8")
 """All fields of the configurations that SCALE-Sim 3 ships."""
 
 

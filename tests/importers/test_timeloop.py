@@ -13,89 +13,13 @@ from tests.data_files import data_beside
 from tests.refusals import refusal_of
 
 DATA = data_beside(__file__)
+HERE = Path(__file__).with_name("data")
 
-NESTED = """
-architecture:
-  version: 0.3
-  subtree:
-  - name: system
-    local:
-    - name: DRAM
-      class: DRAM
-      attributes: {type: LPDDR4, width: 64, block-size: 4, word-bits: 16, shared_bandwidth: 8}
-    subtree:
-    - name: chip
-      attributes: {technology: 45nm}
-      local:
-      - name: glb
-        class: smartbuffer_SRAM
-        attributes: {memory_depth: 16384, memory_width: 64, word-bits: 16, read_bandwidth: 16}
-      - {name: "DummyBuffer[0..13]", class: regfile, attributes: {depth: 16, meshX: 14}}
-      subtree:
-      - name: PE[0..167]
-        local:
-        - name: ifmap_spad
-          class: smartbuffer_RF
-          attributes: {depth: 12, block-size: 1, word-bits: 16, meshX: 14}
-        - {name: weights_spad, class: storage, attributes: {entries: 192, word-bits: 16, meshX: 14}}
-        - {name: psum_spad, class: regfile, attributes: {depth: 16, width: 16, meshX: 14}}
-        - {name: mac, class: intmac, attributes: {datawidth: 16, meshX: 14}}
-architecture_constraints:
-  targets:
-  - {target: glb, type: bypass, bypass: [Weights], keep: [Inputs, Outputs]}
-  - {target: glb, type: spatial, split: 4, permutation: NCPRSQM}
-"""
+NESTED = (HERE / "timeloop_nested.yaml").read_text(encoding="utf-8")
 
-LISTED = """
-architecture:
-  version: 0.4
-  nodes:
-  - !Container {name: system, attributes: {technology: 45nm, global_cycle_seconds: 2e-9}}
-  - !Component {name: DRAM, class: DRAM, attributes: {width: 64, datawidth: 8}}
-  - !Component
-    name: glb
-    class: smartbuffer_SRAM
-    attributes: {depth: 512, width: 64, datawidth: 8, read_bandwidth: 16, write_bandwidth: 8}
-    constraints: {dataspace: {keep: [Inputs, Outputs], bypass: [Weights]}}
-  - !Container {name: column, spatial: {meshX: 7}}
-  - !Container {name: PE, spatial: {meshY: 3}}
-  - !Parallel
-    nodes:
-    - !Component
-      name: ifmap_spad
-      class: smartbuffer_RF
-      attributes: {depth: 12, width: 16, datawidth: 8}
-      constraints: {dataspace: {keep: [Inputs]}}
-    - !Component
-      name: weights_spad
-      class: smartbuffer_RF
-      attributes: {depth: 192, width: 16, datawidth: 8}
-      constraints: {dataspace: {keep: [Weights]}}
-    - !Component
-      name: psum_spad
-      class: smartbuffer_RF
-      attributes: {depth: 16, width: 16, datawidth: 16, update_fifo_depth: 2}
-      constraints: {dataspace: {keep: [Outputs]}}
-  - !Component {name: mac, class: intmac, spatial: {meshX: 2}, attributes: {adder_width: 16}}
-problem:
-  shape:
-    name: product
-    dimensions: [M, K, N]
-    data_spaces:
-    - {name: Weights, projection: [[[K]], [[N]]]}
-    - {name: Inputs, projection: [[[M]], [[K]]]}
-    - {name: Outputs, projection: [[[M]], [[N]]], read_write: true}
-  instance: {M: 6, K: 4, N: 7}
-"""
+LISTED = (HERE / "timeloop_listed.yaml").read_text(encoding="utf-8")
 
-OLDEST = """
-arch:
-  arithmetic: {instances: 256, word-bits: 16, meshX: 16}
-  storage:
-  - {name: RegisterFile, entries: 64, instances: 256, word-bits: 16, meshX: 16}
-  - {name: GlobalBuffer, sizeKB: 128, word-bits: 16, read_bandwidth: 16}
-  - {name: DRAM, technology: DRAM, word-bits: 16, read_bandwidth: 4, write_bandwidth: 2}
-"""
+OLDEST = (HERE / "timeloop_oldest.yaml").read_text(encoding="utf-8")
 
 
 def _write(tmp_path: Path, text: str) -> Path:

@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from simaccel.cli import main
+from tests.data_files import data_beside
 from tests.draws import DRAWS, SEED
 from tests.robust.mutate import mutants
 
@@ -20,62 +21,7 @@ DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SHARE = 4 if DRAWS > 1 else 16
 """One in so many mutants is tried, for each SIMACCEL_SEED others."""
 GEMM = ("--workload", "gemm", "--shape", "M=9,K=7,N=5")
-WORKLOADS: dict[str, dict[str, Any]] = {
-    "gemm": {"kind": "gemm", "shape": {"M": 9, "K": 7, "N": 5, "B": 2}, "bytes_per_element": 2},
-    "conv": {
-        "kind": "conv",
-        "shape": {"M": 4, "C": 3, "P": 5, "Q": 5, "R": 3, "S": 3},
-        "stride": [1, 2],
-        "bytes_by_tensor": {"W": 1},
-    },
-    "attention": {
-        "kind": "attention",
-        "hidden": 8,
-        "heads": 2,
-        "head_size": 4,
-        "ff_size": 16,
-        "batch": 1,
-        "seq_len": 4,
-        "scope": "la",
-    },
-    "linked": {
-        "kind": "layers",
-        "name": "linked",
-        "linked": True,
-        "scope": "model",
-        "layers": {
-            "first": {
-                "kind": "conv",
-                "shape": {"M": 4, "C": 3, "P": 4, "Q": 4, "R": 3, "S": 3},
-                "stride": 1,
-                "padding": 1,
-            },
-            "pool": {"kind": "pooling", "shape": {"P": 2, "Q": 2, "R": 2, "S": 2}, "stride": 2},
-            "sum": {"kind": "residual", "reads": ["pool", "pool"]},
-            "fc": {"kind": "gemm", "shape": {"M": 1, "K": 16, "N": 4}},
-        },
-    },
-    "layers": {
-        "kind": "layers",
-        "name": "tail",
-        "layers": {"fc": {"kind": "gemm", "shape": {"M": 1, "K": 8, "N": 4}}},
-    },
-    "einsums": {
-        "kind": "einsums",
-        "name": "scores",
-        "tensors": {"A": {"kind": "input"}, "B": {"kind": "weight"}, "S": {"kind": "output"}},
-        "operators": {
-            "product": {
-                "ranks": {"m": 4, "k": 8, "n": 2},
-                "inputs": [
-                    {"tensor": "A", "projection": ["m", "k"]},
-                    {"tensor": "B", "projection": ["k", "n"]},
-                ],
-                "output": {"tensor": "S", "projection": ["m", "n"]},
-            }
-        },
-    },
-}
+WORKLOADS: dict[str, dict[str, Any]] = data_beside(__file__)
 
 
 def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int, int]:  # noqa: ANN401

@@ -4,7 +4,11 @@ from typing import Any
 import pytest
 
 from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, operand, softmax
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
+from tests.trees import reads
+
+DATA = data_beside(__file__)
 
 CONVOLUTION = Operand("I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("c", 1),))))
 
@@ -115,103 +119,16 @@ def test_softmax_reports_all_faults(scale: float) -> None:
     ]
 
 
-WINDOW = Operand("I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("c", 1),))))
+def _vector(kind: str, inputs: list[str], output: str, **more: Any) -> Vector:  # noqa: ANN401
+    return Vector("v", kind, inputs=tuple(map(reads, inputs)), output=reads(output), **more)
 
 
-@pytest.mark.parametrize(
-    ("kind", "ranks", "inputs", "output", "axis", "shown"),
-    [
-        ("gelu", {"q": 2, "c": 4}, ("X q c",), "Y c q", None, "Y[c,q] = X[q,c] (gelu)"),
-        (
-            "rms_norm",
-            {"q": 2, "c": 4},
-            ("X q c", "G c"),
-            "Y q c",
-            "c",
-            "Y[q,c] = X[q,c] G[c] (rms_norm over c)",
-        ),
-        (
-            "mask",
-            {"h": 2, "q": 2, "c": 4},
-            ("S h q c", "M q c"),
-            "T h q c",
-            None,
-            "T[h,q,c] = S[h,q,c] M[q,c] (mask, scale 0.5)",
-        ),
-        ("pooling", {"p": 4, "r": 3, "c": 5}, (), "O c p", None, "O[c,p] = I[2*p+r,c] (pooling)"),
-    ],
-)
-def test_vector_operators_say_what_they_are(
-    kind: str,
-    ranks: dict[str, int],
-    inputs: tuple[str, ...],
-    output: str,
-    axis: str | None,
-    shown: str,
-) -> None:
-    given = tuple(map(operand, inputs)) or (WINDOW,)
-    scale = 0.5 if kind == "mask" else 1.0
-    assert str(Vector("v", kind, ranks, given, operand(output), axis, scale)) == f"v: {shown}"
+@pytest.mark.parametrize("case", DATA["shown"])
+def test_vector_operators_say_what_they_are(case: dict[str, Any]) -> None:
+    assert str(_vector(**case["operator"])) == f"v: {case['shown']}"
 
 
-RANKS = {"q": 2, "c": 5}
-
-
-@pytest.mark.parametrize(
-    ("vector", "faults"),
-    [
-        (
-            ("gelo", RANKS, (operand("X q c"),), operand("Y q c")),
-            ["kind: got 'gelo'; did you mean 'gelu'?"],
-        ),
-        (
-            ("gelu", RANKS, (operand("X q c"),) * 2, operand("Y q"), "c", 2.0),
-            [
-                "inputs: got '2 inputs'; allowed: one input",
-                "output: got 'Y[q]'; allowed: each rank once: q, c",
-                "axis: got 'c'; allowed: nothing, as gelu has none",
-                "scale: got 2.0; allowed: nothing, as gelu has none",
-            ],
-        ),
-        (
-            ("layer_norm", RANKS, (operand("X q c"), operand("G c c")), operand("Y q c")),
-            [
-                "inputs.1: got 'G[c,c]'; allowed: some of the ranks, each once: q, c",
-                "axis: got nothing; allowed: one of q, c",
-            ],
-        ),
-        (
-            ("residual", RANKS, (operand("B c"), operand("X q c")), operand("Y q c")),
-            ["inputs.0: got 'B[c]'; allowed: each rank once: q, c"],
-        ),
-        (
-            ("product", RANKS, (operand("X q c"),), operand("Y q c")),
-            ["inputs: got '1 inputs'; allowed: 2 inputs"],
-        ),
-        (
-            ("rms_norm", RANKS, (), operand("Y q c"), "c"),
-            ["inputs: got '0 inputs'; allowed: 1 to 2 inputs"],
-        ),
-        (
-            (
-                "rotary",
-                RANKS,
-                tuple(map(operand, ("X q c", "C q c", "S q c"))),
-                operand("Y q c"),
-                "c",
-            ),
-            ["ranks.c: got 5; allowed: a multiple of 2, as rotary goes along it"],
-        ),
-        (
-            ("pooling", {"p": 2, "r": 3, "c": 5}, (operand("I p c"),), operand("O p r")),
-            ["inputs.0: got 'I[p,c]'; allowed: all ranks: p, r, c"],
-        ),
-        (
-            ("pooling", {"p": 2, "r": 3, "c": 5}, (WINDOW,), operand("O p p")),
-            ["output: got 'O[p,p]'; allowed: some of the ranks, each once: p, r, c"],
-        ),
-    ],
-)
-def test_a_vector_operator_reports_all_faults(vector: tuple[Any, ...], faults: list[str]) -> None:
-    message = _message(Vector, "v", *vector)
-    assert message.splitlines() == [f"workload: operators.v.{fault}" for fault in faults]
+@pytest.mark.parametrize("case", DATA["faults"])
+def test_a_vector_operator_reports_all_faults(case: dict[str, Any]) -> None:
+    found = _message(_vector, **case["operator"]).splitlines()
+    assert found == [f"workload: operators.v.{fault}" for fault in case["faults"]]

@@ -4,11 +4,10 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from simaccel.errors import InputError, allows
+from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
 from simaccel.study.documents import workload_document
 from simaccel.workload import (
-    VECTORS,
     Einsum,
     Vector,
     build,
@@ -20,11 +19,12 @@ from simaccel.workload import (
     parse_workload,
     transformer,
 )
+from tests.data_files import data_beside
 from tests.refusals import refusal_of
 
 EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
 ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS, TRANSFORMER = EXAMPLES.split("---\n")
-KINDS = "one of attention, gemm, conv, network, transformer, layers, einsums"
+DATA = data_beside(__file__)
 
 
 def _faults(tmp_path: Path, text: str) -> list[str]:
@@ -147,230 +147,25 @@ operators:
     assert (workload.shapes["I"], workload.macs) == ((9,), 2 * 12)
 
 
-def test_all_faults_of_a_conv_and_of_layers(tmp_path: Path) -> None:
-    text = "{kind: conv, shape: {M: 0, C: 1, P: 1000000000000, Q: 4, R: 3}, stride: [1, 2, 3]}"
-    pair = "a number, or a list of two: height and width"
-    assert _faults(tmp_path, text) == [
-        "shape.M: got 0; allowed: an integer >= 1",
-        "shape.P: got 1000000000000; allowed: an integer <= 1073741824",
-        "shape.S: got nothing; allowed: an integer",
-        f"stride: got [1, 2, 3]; allowed: {pair}",
-    ]
-    text = """
-kind: layers
-name: x
-layers:
-  a: {kind: conv, shape: {M: 1, C: 1, P: 0, Q: 4, R: 3, S: 1}, stried: 2}
-  b: {kind: gemm, shape: {M: 1, K: x, N: 4}}
-  c: {kind: dense, shape: {M: 1}}
-"""
-    assert _faults(tmp_path, text) == [
-        "layers.a.shape.P: got 0; allowed: an integer >= 1",
-        (
-            "layers.a.stried: got 2; did you mean 'stride'? "
-            "(allowed: reads, kind, shape, stride, dilation, padding, transposed)"
-        ),
-        "layers.b.shape.K: got 'x'; allowed: an integer",
-        (
-            "layers.c.kind: got 'dense'; allowed: one of conv, gemm, pooling, average_pooling, "
-            "residual, relu"
-        ),
-    ]
-    assert _faults(tmp_path, "{kind: layers, name: x, layers: {}}") == [
-        "layers: got 'no layers'; allowed: at least one layer"
-    ]
+def _is(fault: str, said: str) -> bool:
+    return fault == said or (said.endswith("...") and fault.startswith(said[:-3]))
 
 
-def test_faults_of_a_network(tmp_path: Path) -> None:
-    assert _faults(tmp_path, "{kind: network, model: resnet5, batch: 0}") == [
-        "model: got 'resnet5'; did you mean 'resnet50'?",
-        "batch: got 0; allowed: an integer >= 1",
-    ]
-    text = "{kind: network, model: alexnet, layer: conv6, bytes_by_tensor: {X: 1}}"
-    assert _faults(tmp_path, text) == [
-        (
-            "layer: got 'conv6'; did you mean 'conv5'? "
-            "(allowed: conv1, conv2, conv3, conv4, conv5, fc6, fc7, fc8)"
-        ),
-        "bytes_by_tensor.X: got 1; allowed: one of I, W, O",
-    ]
-
-
-def test_sized_attention_needs_its_sizes_and_a_model_has_its_own(tmp_path: Path) -> None:
-    assert _faults(tmp_path, "{kind: attention, batch: 1, seq_len: 8, hidden: 4}") == [
-        f"{field}: got nothing; allowed: an integer" for field in ("heads", "head_size", "ff_size")
-    ]
-    (fault,) = _faults(tmp_path, "{kind: attention, model: t5, batch: 1, seq_len: 8, hidden: 4}")
-    assert fault.startswith("hidden: got 4; allowed: one of kind, batch, seq_len, scope,")
-
-
-@pytest.mark.parametrize(
-    ("patches", "fault"),
-    [
-        ("[]", "got a list of 0 values; allowed: at least 2 items"),
-        ("[4]", "got [4]; allowed: at least 2 items"),
-        ("[4, 5, 6]", "got [4, 5, 6]; allowed: at most 2 items"),
-    ],
-)
-def test_patches_are_their_number_and_the_values_of_each(
-    tmp_path: Path, patches: str, fault: str
+@pytest.mark.parametrize(("text", "faults"), DATA["documents"])
+def test_all_faults_of_a_document_are_reported(
+    tmp_path: Path, text: str, faults: list[str]
 ) -> None:
-    sizes = "hidden: 16, heads: 2, ff_size: 32, positions: 6, vocabulary: 3, scope: model"
-    text = f"{{kind: transformer, {sizes}, patches: {patches}}}"
-    assert _faults(tmp_path, text) == [f"patches: {fault}"]
+    found = _faults(tmp_path, text)
+    assert len(found) == len(faults)
+    assert all(map(_is, found, faults)), found
 
 
-def test_all_faults_of_a_file_are_reported(tmp_path: Path) -> None:
-    text = "{kind: attention, model: brt, batch: 0, seqlen: 5, scope: blk, bytes_per_element: x}"
-    assert _faults(tmp_path, text) == [
-        "batch: got 0; allowed: an integer >= 1",
-        "scope: got 'blk'; allowed: one of 'la', 'block', 'model'",
-        "bytes_per_element: got 'x'; allowed: an integer",
-        "model: got 'brt'; did you mean 'bert'?",
-        (
-            "seqlen: got 5; did you mean 'seq_len'? "
-            "(allowed: kind, batch, seq_len, scope, bytes_per_element, bytes_by_tensor, model)"
-        ),
-    ]
-
-
-def test_faults_behind_the_form_name_the_file(tmp_path: Path) -> None:
-    text = "{kind: attention, model: t5, batch: 1, seq_len: 8, bytes_by_tensor: {Wqq: 2}}"
-    assert _faults(tmp_path, text) == [
-        (
-            "bytes_by_tensor.Wqq: got 2; did you mean 'Wq'? "
-            "(allowed: X, Wq, Wk, Wv, Wo, W1, W2, Q, K, V, S, P, Z, Y, F, U)"
-        )
-    ]
-
-
-def test_faults_of_a_gemm(tmp_path: Path) -> None:
-    assert _faults(tmp_path, "{kind: gemm, shape: {M: 0, K: 1.5, N: '3', D: 4}}") == [
-        "shape.M: got 0; allowed: an integer >= 1",
-        "shape.K: got 1.5; allowed: an integer",
-        "shape.N: got '3'; allowed: an integer",
-        "shape.D: got 4; allowed: one of M, K, N, B",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "got", "allowed"),
-    [
-        (
-            "tensor: A,",
-            "tensr: A,",
-            "operators.product.inputs[0].tensr: got 'A'",
-            "did you mean 'tensor'? (allowed: tensor, projection, start)",
-        ),
-        (
-            "[m, k]}",
-            "[m, 5]}",
-            "operators.product.inputs[0].projection[1]: got 5",
-            "a rank, or a mapping from ranks to coefficients",
-        ),
-        (
-            "[m, k]}",
-            "[m, {k: 0}]}",
-            "operators.product.inputs[0].projection[1].k: got 0",
-            "an integer >= 1",
-        ),
-        (
-            "[m, k]}",
-            "[m, {}]}",
-            "operators.product.inputs[0].projection[1]: got an empty mapping",
-            "a rank, or a mapping from ranks to coefficients",
-        ),
-        ("[m, k]}", "[m, j]}", "operators.product.inputs.0.projection: got 'j'", "one of m, k, n"),
-        (
-            "{m: 4, n: 2}",
-            "{m: 4, n: 3}",
-            "operators.normalise.inputs.0: got (4, 3)",
-            "shape (4, 2) of S, as at operators.product.output",
-        ),
-        (
-            "kind: softmax",
-            "kind: layernorm",
-            "operators.normalise.kind: got 'layernorm'",
-            "did you mean 'layer_norm'?",
-        ),
-        (
-            "kind: softmax",
-            "kind: 5",
-            "operators.normalise.kind: got 5",
-            f"one of einsum, {', '.join(VECTORS)}",
-        ),
-        (
-            "kind: softmax",
-            "kind: relu",
-            "operators.normalise.axis: got 'n'",
-            "nothing, as relu has none",
-        ),
-        (
-            "kind: softmax",
-            "kind: rms_norm",
-            "operators.normalise.scale: got 0.125",
-            "nothing, as rms_norm has none",
-        ),
-        (
-            "tensor: B,",
-            "tensor: Bee,",
-            "operators.product.inputs.1.tensor: got 'Bee'",
-            "one of A, B, S, P",
-        ),
-        (
-            "kind: softmax",
-            "",
-            "operators.normalise.axis: got 'n'",
-            "nothing, as an einsum has none",
-        ),
-        ("axis: n", "", "operators.normalise.axis: got nothing", "one of m, n"),
-        (
-            "inputs: [{tensor: S, projection: [m, n]}]",
-            "inputs: []",
-            "operators.normalise.inputs: got '0 inputs'",
-            "one input",
-        ),
-        ("name: scores", "name: 5", "name: got 5", "text"),
-        ("{m: 4, n: 2}", "{m: 4, 5: 2}", "operators.normalise.ranks[5]: got 5", "text"),
-        ("kind: einsums", "", "kind: got nothing", KINDS),
-        (
-            "kind: einsums",
-            "kind: einsum",
-            "kind: got 'einsum'",
-            (
-                "did you mean 'einsums'? "
-                "(allowed: attention, gemm, conv, network, transformer, layers, einsums)"
-            ),
-        ),
-        ("kind: einsums", "kind: [1]", "kind: got [1]", KINDS),
-        (
-            "product:",
-            "normalise:",
-            "operators.normalise: got again on line 10",
-            "each key once",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), DATA["changes of einsums"])
 def test_each_fault_of_einsums_names_its_field(
-    tmp_path: Path, old: str, new: str, got: str, allowed: str
+    tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     assert old in EINSUMS
-    assert f"{got}; {allows(allowed)}" in _faults(tmp_path, EINSUMS.replace(old, new))
-
-
-@pytest.mark.parametrize(
-    ("text", "got"),
-    [
-        ("[1, 2]", "[1, 2]"),
-        ("[a, b]", "a list of 2 values"),
-        ("", "nothing"),
-        ("text", "'text'"),
-        ("5", "5"),
-    ],
-)
-def test_only_a_mapping_is_a_workload(tmp_path: Path, text: str, got: str) -> None:
-    allowed = "a mapping that describes a workload"
-    assert _faults(tmp_path, text) == [f"file: got {got}; allowed: {allowed}"]
+    assert any(_is(fault, said) for fault in _faults(tmp_path, EINSUMS.replace(old, new)))
 
 
 @pytest.mark.parametrize(
