@@ -94,7 +94,7 @@ class WantedSpace:
         options |= {"pipeline_parallel": options.pop("stages")}
         gather(
             partial(require_sizes, "--axis", axes, loads),
-            partial(require_once, "--axis", self.axes, options, self.overrides),
+            partial(require_once, "--axis", self.axes, options, self.overrides, self.workloads),
         )
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 

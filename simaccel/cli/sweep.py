@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -93,11 +94,16 @@ def read_sweeps(
 
 
 def require_once(
-    option: str, texts: Sequence[str], options: Mapping[str, object], overrides: Sequence[str]
+    option: str,
+    texts: Sequence[str],
+    options: Mapping[str, object],
+    overrides: Sequence[str],
+    workloads: Sequence[str] = (),
 ) -> None:
     """Refuse two axes that set the same field, or one that sets what an option has set.
 
-    ``options``: values of options, as given, by field; ``overrides``: those of --set.
+    ``options``: values of options, as given, by field; ``overrides``: those of --set;
+    ``workloads``: names with sizes, such as ``bert batch=4``.
     """
     set_by = {
         name: f"--{name.replace('_', '-')}"
@@ -107,6 +113,9 @@ def require_once(
     names = (override.partition("=")[0].strip() for override in overrides)
     set_by |= {name: f"--set {name}" for name in names}
     set_by |= {"dataflow": set_by["mapspace"]} if "mapspace" in set_by else {}
+    for text in workloads:
+        sizes = (word.partition("=")[0] for word in shlex.split(text)[1:])
+        set_by |= {size.replace("-", "_"): f"--workload '{text}'" for size in sizes}
     faults = []
     parameters = (parameter_of(text.partition("=")[0].strip()) for text in texts)
     for parameter in filter(None, parameters):

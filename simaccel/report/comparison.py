@@ -22,7 +22,7 @@ from simaccel.report.units import (
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.figures import run_figures
-from simaccel.study.points import StudyRow
+from simaccel.study.points import StudyRow, chips_alike
 from simaccel.units import ARRAY, LIMITS, STALLS
 from simaccel.workload import CLASSES
 
@@ -167,6 +167,17 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     if len(at) == 1:
         return [f"area: {next(iter(at))}"]
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
+
+
+def idle_lines(rows: Sequence[StudyRow]) -> list[str]:
+    """Return a line for each run in which chips are idle: how many work."""
+    names = varied_names(rows)
+    return [
+        f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
+        f"{used} of {row.chips} chips work, the others are idle"
+        for row in rows
+        if row.result is not None and (used := chips_alike(row.result)) < row.chips
+    ]
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:

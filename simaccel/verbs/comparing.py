@@ -76,7 +76,12 @@ class Comparison(ShownResult):
 
     def _parts(self) -> Iterator[Table | str]:
         yield comparison.comparison_table(self.rows, self.metrics)
-        lines = (comparison.terms_lines, comparison.area_lines, comparison.choice_lines)
+        lines = (
+            comparison.terms_lines,
+            comparison.area_lines,
+            comparison.idle_lines,
+            comparison.choice_lines,
+        )
         for lines_of in (*lines, comparison.problem_lines):
             yield from lines_of(self.rows)
 

@@ -84,6 +84,13 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     assert rows == [[n, "B", name] for n in sizes for name in ("strips", "naive-m")]
 
 
+def test_idle_chips_are_said(cli: Call) -> None:
+    """Six sequences on one chip, two, and four, of which one is idle; 12 heads are on three."""
+    line = "--hw tpu_v5e --workload bert --seq-len 96 --batch 6 --sweep chips=1,2,4"
+    said = [one for one in cli.printed(f"compare {line}").splitlines() if "idle" in one]
+    assert said == ["4, deployed: 3 of 4 chips work, the others are idle"]
+
+
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
     found = cli.json(f"compare {SWEEP} {BUFFER} --jobs 1")
     assert [one["buffer_bytes"] for one in found] == [128, 128, 256, 256, 512, 512]

@@ -14,8 +14,9 @@ from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.lists import WantedRows
 from simaccel.cli.output import OutputFiles
 from simaccel.cli.search_options import SearchOptions
-from simaccel.cli.sweep import MOST_POINTS, read_sweeps, swept_points
+from simaccel.cli.sweep import MOST_POINTS, read_sweeps, require_once, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
+from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.parameters import PARAMETERS
 from simaccel.study.space import Settings
@@ -179,6 +180,13 @@ def test_what_the_sweep_decides_is_not_given_twice(
     both = refused(f"{text.partition('=')[0]}=0,0", asked=asked)
     assert both[-1] == f"command line: {message}"
     assert "got '0'" in both[0]
+
+
+def test_what_a_workload_is_given_is_no_axis() -> None:
+    said = "got 'batch'; allowed: nothing with --workload 'bert batch=4', which sets batch"
+    with pytest.raises(InputError, match=said):
+        require_once("--axis", ["batch=1,2"], {}, (), ["gpt2", "bert batch=4"])
+    require_once("--axis", ["batch=1,2"], {}, (), ["bert seq-len=4"])
 
 
 def test_other_options_stand_beside_a_sweep() -> None:
