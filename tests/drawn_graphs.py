@@ -70,11 +70,7 @@ class _Graph:
             pads.append([self.numbers.randint(0, most), self.numbers.randint(0, most)])
             made.append((size + sum(pads[-1]) - reach[-1]) // stride[-1] + 1)
         before, after = zip(*pads, strict=True)
-        return tuple(made), {
-            "kernel_shape": reach,
-            "strides": stride,
-            "pads": [*before, *after],
-        }
+        return tuple(made), {"kernel_shape": reach, "strides": stride, "pads": [*before, *after]}
 
     def _conv(self, name: str, inputs: list[str], shape: Shape) -> tuple[Shape, dict[str, Any]]:
         made, more = self._window(shape)

@@ -61,7 +61,7 @@ def draw_workload(draw: Random) -> Workload:
         lambda: [einsum("E", "C m n", "A m k", "A n k", m=a, n=a, k=c)],
         lambda: [einsum("E", "C m n", "A m k", "B k n", "s k", m=a, k=b, n=c)],
         lambda: [
-            einsum("E", "O m p", "I c 2*p+r", "W m c r", m=a, c=b, p=c, r=draw.choice([1, 3])),
+            einsum("E", "O m p", "I c 2*p+r", "W m c r", m=a, c=b, p=c, r=draw.choice([1, 3]))
         ],
         lambda: [
             einsum("L", "S g r q c", "Q g r q d", "K g c d", g=a, r=2, q=b, c=c, d=d),

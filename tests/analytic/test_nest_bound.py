@@ -41,12 +41,7 @@ _DRAIN = 3 + 3 + 1 + 4
     ],
 )
 def test_tiles_come_after_the_use_of_their_predecessors(
-    shape: tuple[int, int, int],
-    loop: str,
-    slots: int,
-    held: Stationarity,
-    between: int,
-    drain: int,
+    shape: tuple[int, int, int], loop: str, slots: int, held: Stationarity, between: int, drain: int
 ) -> None:
     m, k, n = shape
     workload = gemm(m=m, k=k, n=n)

@@ -69,12 +69,7 @@ def test_networks_are_listed_with_their_figures(cli: Call) -> None:
     listed = {one["name"]: one for one in cli.json("workload list")}
     vgg16 = {key: listed["vgg16"][key] for key in ("layers", "distinct", "macs", "weights")}
     # conv3_2 = conv3_3, conv4_2 = conv4_3, and conv5_1 to conv5_3 are the same
-    assert vgg16 == {
-        "layers": 16,
-        "distinct": 12,
-        "macs": 15_470_264_320,
-        "weights": 138_344_128,
-    }
+    assert vgg16 == {"layers": 16, "distinct": 12, "macs": 15_470_264_320, "weights": 138_344_128}
     assert "15,470,264,320" in cli("workload list").stdout
 
 

@@ -84,10 +84,7 @@ def test_an_output_that_takes_nothing_is_said(
 
 @pytest.mark.parametrize("line", [f"run {GEMM} --trace t.h5", "hw list", "--version"])
 def test_nothing_runs_where_the_output_is_closed(
-    line: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdout", None)

@@ -327,9 +327,7 @@ def _shifted(draw: Random, lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("damage", [_without_line, _shifted])
-def test_damage_of_a_random_line_is_found(
-    damage: Callable[[Random, list[str]], list[str]],
-) -> None:
+def test_damage_of_a_random_line_is_found(damage: Callable[[Random, list[str]], list[str]]) -> None:
     """Most of the programs that are wrong in the whole are so in any sample."""
     cases = [_program("block", "naive"), _program("la", "flash")]
     wrong = noticed = 0

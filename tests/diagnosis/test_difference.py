@@ -18,13 +18,7 @@ from simaccel.trace import TraceError, TraceReader
 from simaccel.workload import ModelDimensions, attention
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
-from tests.program.programs import (
-    Case,
-    fused_cases,
-    gemm_cases,
-    separate_cases,
-    staged_cases,
-)
+from tests.program.programs import Case, fused_cases, gemm_cases, separate_cases, staged_cases
 from tests.refusals import refusal_of
 from tests.traced import write_trace
 

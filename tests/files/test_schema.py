@@ -74,10 +74,10 @@ def test_a_fault_of_a_whole_section_names_the_section() -> None:
 def test_missing_and_unknown_keys_know_the_model() -> None:
     raw = {"operators": [{"kind": "gemm", "sise": 3}]}
     assert _faults(raw) == {  # one mistake, one fault
-        "operators[0].sise": (3, "did you mean 'size'? (allowed: kind, size, axis)"),
+        "operators[0].sise": (3, "did you mean 'size'? (allowed: kind, size, axis)")
     }
     assert _faults({"operators": [{"kind": "gemm"}]}) == {
-        "operators[0].size": (ABSENT, "an integer"),
+        "operators[0].size": (ABSENT, "an integer")
     }
     assert _faults(raw, model=None) == {
         "operators[0].size": (ABSENT, "a value; this key is required"),

@@ -86,11 +86,7 @@ def test_a_request_is_worth_the_exact_ceiling(
     assert rate(bandwidth, clock, parts).cycles(amount) == expected
 
 
-@given(
-    st.integers(1, 2**50),
-    st.integers(1, 2**20),
-    st.lists(st.integers(0, 2**43), max_size=5),
-)
+@given(st.integers(1, 2**50), st.integers(1, 2**20), st.lists(st.integers(0, 2**43), max_size=5))
 @example(n_bytes=2**50 - 1, cycles_per_byte=2**20, amounts=[2**40])
 def test_arrays_give_what_integers_give(
     n_bytes: int, cycles_per_byte: int, amounts: list[int]

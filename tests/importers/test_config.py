@@ -324,10 +324,7 @@ def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None
     [
         ("kv_heads: 3", "kv_heads: got 3; allowed: a divisor of heads, 8"),
         ("head_size: 63", "head_size: got 63; allowed: an even number"),
-        (
-            "windows: []",
-            "windows: got []; allowed: a list of 1 to",
-        ),
+        ("windows: []", "windows: got []; allowed: a list of 1 to"),
         ("expert_count: 4", "experts_per_token: got '0 of 4'"),
         ("chosen: 2", "chosen: got 2; allowed: experts_per_token"),  # as it was called before
         ("heds: 8", "heds: got 8; did you mean 'heads'?"),

@@ -135,11 +135,7 @@ def test_without_turnaround_no_cycle_is_lost_while_somebody_waits(
     assert max(ends.values()) == sum(use.cycles for use in together)
 
 
-@given(
-    pair=PAIRS,
-    service=st.integers(1, 300),
-    pauses=st.lists(st.integers(1, 299), max_size=6),
-)
+@given(pair=PAIRS, service=st.integers(1, 300), pauses=st.lists(st.integers(1, 299), max_size=6))
 def test_alone_a_request_takes_its_cycles(pair: Pair, service: int, pauses: list[int]) -> None:
     assert _finishes(pair[0], [Use(0, "alone", service, READ)], pauses) == {"alone": service}
 

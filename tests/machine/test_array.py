@@ -180,11 +180,7 @@ def test_each_fold_moves_the_operands_of_its_pes(
     run = _run(_array(sides), shape, stationarity)
     # A and B leave the buffer for the array, C for DRAM as well
     moved = {name: run.moved[("buffer_read", name)] for name in "ABC"}
-    assert moved == {
-        "A": expected["A"],
-        "B": expected["B"],
-        "C": expected["sums"] + 2 * m * n,
-    }
+    assert moved == {"A": expected["A"], "B": expected["B"], "C": expected["sums"] + 2 * m * n}
     assert run.moved[("buffer_write", "C")] == expected["C"]
     assert run.moved[("noc_collection", "C")] == expected["C"]
 

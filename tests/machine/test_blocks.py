@@ -168,9 +168,7 @@ def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
         pytest.skip("no mapping drawn")
     draw = Random(seed)  # noqa: S311 - a reproducible draw
     blocks = BlocksSpec(
-        steps=draw.randint(1, 9),
-        least_cycles=draw.randint(1, 5),
-        in_flight=draw.randint(1, 6),
+        steps=draw.randint(1, 9), least_cycles=draw.randint(1, 5), in_flight=draw.randint(1, 6)
     )
     limits = {"request_bytes": draw.choice([4, 8, 64]), "requests_in_flight": draw.randint(1, 8)}
     dram = case.on.dram.model_copy(

@@ -338,10 +338,7 @@ def test_energy_of_a_bit_a_hop() -> None:
     assert "cores.noc.pj_per_bit_hop" in unknown.unknown_energies
 
 
-@pytest.mark.parametrize(
-    ("core", "routers"),
-    [(1, "01"), (2, "012"), (3, "043"), (4, "04")],
-)
+@pytest.mark.parametrize(("core", "routers"), [(1, "01"), (2, "012"), (3, "043"), (4, "04")])
 def test_routes_of_a_ring_go_the_shorter_way_round(core: int, routers: str) -> None:
     """Of 5 routers, 3 and 4 are nearer downwards; back the same way."""
     ring = CoreNocSpec(topology="ring", link_bytes_per_cycle=8)

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
-from simaccel.program.program import (
-    Node,
-    Operator,
-    Program,
-    ProgramLoop,
-    Store,
-)
+from simaccel.program.program import Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import program_text
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS, seeds

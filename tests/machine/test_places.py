@@ -305,10 +305,7 @@ def test_a_token_that_came_in_the_cycle_of_a_skip_is_as_old_as_before() -> None:
             "read_bytes_per_second": "3 GB/s",
             "write_bytes_per_second": "1 GB/s",
         },
-        cores={
-            "count": 4,
-            "noc": {"topology": "bus", "link_bytes_per_cycle": 1, "hop_cycles": 2},
-        },
+        cores={"count": 4, "noc": {"topology": "bus", "link_bytes_per_cycle": 1, "hop_cycles": 2}},
         dma={"in_queues": "single"},
         dram={"bandwidth_bytes_per_second": "8 GB/s", "in_flight_bytes": 64},
         compiler={"overlap": True},

@@ -193,8 +193,7 @@ def test_softmax_turns_the_dram_around_at_most_twice_a_batch(slots: int) -> None
     cycles = {}
     for turnaround in (0, 7):
         toy = load_accelerator(
-            "toy",
-            ["buffer.capacity_bytes=unlimited", f"dram.turnaround_cycles={turnaround}"],
+            "toy", ["buffer.capacity_bytes=unlimited", f"dram.turnaround_cycles={turnaround}"]
         )
         cycles[turnaround] = Machine(toy, made.program).run().operators[1].cycles
     blocks = 20 * 2

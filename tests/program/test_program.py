@@ -145,11 +145,7 @@ def _tile(name: str, *ranks: str) -> Tile:
 
 def _command(inputs: tuple[Tile, ...], out: Tile, **sizes: int) -> Compute:
     return Compute(
-        out=out,
-        inputs=inputs,
-        ranks=tuple(sizes),
-        shape=tuple(sizes.values()),
-        on=Folds("ws"),
+        out=out, inputs=inputs, ranks=tuple(sizes), shape=tuple(sizes.values()), on=Folds("ws")
     )
 
 

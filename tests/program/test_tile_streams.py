@@ -95,10 +95,7 @@ def test_rows_of_zeros_are_not_waited_for() -> None:
     of = build("resnet50").select_operators(["res2a_branch2a", "res2a_branch2b"])
     first, second = (
         f"loop p 8; keep {given} buffer, {name}.W buffer, {name}.O buffer; do {name} array ws"
-        for given, name in (
-            ("pool1.O", "res2a_branch2a"),
-            ("res2a_branch2a.O", "res2a_branch2b"),
-        )
+        for given, name in (("pool1.O", "res2a_branch2a"), ("res2a_branch2a.O", "res2a_branch2b"))
     )
     mapping = _mapping(of, first, second)
     (stream,) = tile_streams(of, mapping)

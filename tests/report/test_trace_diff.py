@@ -5,17 +5,8 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from simaccel.diagnosis.difference import (
-    CycleDifference,
-    Difference,
-    FieldDifference,
-)
-from simaccel.report.trace_diff import (
-    causes_table,
-    difference_json,
-    difference_lines,
-    groups_table,
-)
+from simaccel.diagnosis.difference import CycleDifference, Difference, FieldDifference
+from simaccel.report.trace_diff import causes_table, difference_json, difference_lines, groups_table
 
 FOUND = Difference(
     engine="array",

@@ -192,9 +192,7 @@ def test_what_stays_on_the_chip_is_no_part_of_the_dram() -> None:
 
 
 def test_turnarounds_cost_bandwidth_too() -> None:
-    one = accelerator(
-        dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2},
-    )
+    one = accelerator(dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2})
     engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}}
     moved = {"dram_read": {"X": 10_000}, "dram_write": {"Y": 10_000}}
     for turnaround, said in (

@@ -19,13 +19,7 @@ from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Resident
 from simaccel.program.fit import require_fit
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
-from simaccel.schedulers import (
-    NothingFitsError,
-    NotMappableError,
-    Options,
-    flat,
-    make_mapping,
-)
+from simaccel.schedulers import NothingFitsError, NotMappableError, Options, flat, make_mapping
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
@@ -216,8 +210,7 @@ def test_a_single_token(dataflow: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataflow", "seq_len"),
-    [("flat-r", 4), pytest.param("flash", 4, marks=pytest.mark.long)],
+    ("dataflow", "seq_len"), [("flat-r", 4), pytest.param("flash", 4, marks=pytest.mark.long)]
 )
 def test_pipelined_mappings_compute_attention(dataflow: str, seq_len: int) -> None:
     workload, on = la(1, seq_len), toy("4 KiB")

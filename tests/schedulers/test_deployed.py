@@ -147,12 +147,7 @@ TINY = Transformer(
     ff_size=64,
     vocabulary=64,
 )
-POD = (
-    "chips=2x2",
-    "links.topology=torus",
-    "links.dimensions=2",
-    "links.bytes_per_second=1 GB/s",
-)
+POD = ("chips=2x2", "links.topology=torus", "links.dimensions=2", "links.bytes_per_second=1 GB/s")
 
 
 @pytest.mark.parametrize(
@@ -715,11 +710,7 @@ def test_what_stays_is_a_piece_on_one_chip() -> None:
     images 6 + 6 and 6 + 6 (half of b's channels) don't fit, 6 + 2 do, beside which all weights do.
     """
     conv = partial(Conv, p=32, q=32, r=1, s=1, n=4)
-    layers = {
-        "a": conv(m=3, c=3),
-        "b": conv(m=6, c=3),
-        "c": conv(m=1, c=3),
-    }
+    layers = {"a": conv(m=3, c=3), "b": conv(m=6, c=3), "c": conv(m=1, c=3)}
     workload = layers_workload("three", layers, bytes_per_element=1)
     settings = ("compiler.products=streamed", "compiler.stays=[activations,weights]")
     links = ("chips=4", "links.bytes_per_second=1 GB/s", "links.topology=switch")

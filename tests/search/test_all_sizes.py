@@ -46,10 +46,7 @@ def _all(
 
 
 def _account(
-    workload: Workload,
-    on: Accelerator,
-    tolerance: float = 0.0,
-    held: Stationarity | None = None,
+    workload: Workload, on: Accelerator, tolerance: float = 0.0, held: Stationarity | None = None
 ) -> tuple[int, SearchAccount]:
     accounts: list[SearchAccount] = []
     asked = Options(tolerance=tolerance, stationarity=held, on_account=accounts.append)
@@ -97,8 +94,7 @@ def test_what_is_proved_is_the_best_of_all_trees(
 ) -> None:
     """A rank of a prime beyond sixteen, whose grid has a few sizes only."""
     on = _toy(
-        f"buffer.capacity_bytes={room} B",
-        f"dram.bandwidth_bytes_per_second={bandwidth} GB/s",
+        f"buffer.capacity_bytes={room} B", f"dram.bandwidth_bytes_per_second={bandwidth} GB/s"
     )
     by_rank = dict(zip("mkn", sizes, strict=True))
     brute = _run_every_tree(by_rank, held, on)

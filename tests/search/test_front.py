@@ -209,8 +209,7 @@ _PAIRS: list[tuple[Figure, Figure]] = [
 
 
 @pytest.mark.parametrize(
-    ("pair", "capacity"),
-    some(zip(_PAIRS, ["256 B", "1 KiB", "1 KiB", "256 B"], strict=True), 4),
+    ("pair", "capacity"), some(zip(_PAIRS, ["256 B", "1 KiB", "1 KiB", "256 B"], strict=True), 4)
 )
 def test_no_simulated_mapping_beats_the_front(pair: tuple[Figure, Figure], capacity: str) -> None:
     """Every FLAT-tile of 2 heads, 3 rows and 3 keys, simulated, is equalled or beaten."""

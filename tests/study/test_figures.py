@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.comparison import (
-    area_lines,
-    comparison_table,
-    fits_text,
-    shows_fits,
-)
+from simaccel.report.comparison import area_lines, comparison_table, fits_text, shows_fits
 from simaccel.report.tables import study_columns
 from simaccel.schedulers import Options
 from simaccel.study.figure_table import read_limit

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.report.generation import generation_json, generation_lines
-from simaccel.run.memories import (
-    dram_by_class,
-    least_dram_bytes,
-    masked_macs,
-    roofline_cycles,
-)
+from simaccel.run.memories import dram_by_class, least_dram_bytes, masked_macs, roofline_cycles
 from simaccel.schedulers import Options
 from simaccel.study.generation import Generation, chosen_lengths, generate, sum_between
 from simaccel.study.pipeline import PipelineRun

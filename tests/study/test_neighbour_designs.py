@@ -67,16 +67,12 @@ def small_runs(tmp_path: Path) -> dict[str, StudyRow]:
     return {one.settings[0].text: one for one in runs}
 
 
-def test_arrays_of_other_shapes_follow_the_formula(
-    small_runs: dict[str, StudyRow],
-) -> None:
+def test_arrays_of_other_shapes_follow_the_formula(small_runs: dict[str, StudyRow]) -> None:
     assert _cycles(small_runs["an array of 8 x 32"]) == _scalesim_cycles(8, 32) == 7470 + 24064
     assert _cycles(small_runs["an array of 32 x 8"]) == _scalesim_cycles(32, 8)
 
 
-def test_the_fixed_stationarity_gives_way_to_the_others(
-    small_runs: dict[str, StudyRow],
-) -> None:
+def test_the_fixed_stationarity_gives_way_to_the_others(small_runs: dict[str, StudyRow]) -> None:
     """A fold of 16 x 16 sums takes k products, and 16 + 16 - 2 cycles to the last PE."""
     outputs = sum(-(-n // 16) * -(-m // 16) * (k + 30) for n, k, m in _SIZES)
     assert _cycles(small_runs["os stationarity"]) == outputs

@@ -93,7 +93,7 @@ def test_lanes_have_the_columns_of_their_kind() -> None:
         assert tuple(trace.frame(lane="array")) == ENGINE
         assert set(trace.frame(lane="array")["engine"]) == {"array"}
         assert list(trace.frame(lane="dram0")) == [
-            *("channel", "cause", "served", "start", "end", "cycles"),
+            *("channel", "cause", "served", "start", "end", "cycles")
         ]
         tiles = trace.frame(lane="tile")
         assert list(tiles) == ["tile", "held", "start", "end", "cycles"]

@@ -102,11 +102,7 @@ def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) ->
         assert all(e.command.startswith("compute ") and e.operator for e in busy)
 
 
-MESH = [
-    "cores.noc.topology=mesh",
-    "cores.noc.link_bytes_per_cycle=16",
-    "cores.noc.hop_cycles=2",
-]
+MESH = ["cores.noc.topology=mesh", "cores.noc.link_bytes_per_cycle=16", "cores.noc.hop_cycles=2"]
 
 
 def _spread(trace: TraceReader, lane: str, column: str) -> list[float]:

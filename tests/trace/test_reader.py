@@ -64,8 +64,7 @@ def test_unknown_names_are_answered_with_what_is_known(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"bins": 0}, {"bins": 100_001}, {"bin_cycles": 0}, {"bins": 1, "bin_cycles": 1}],
+    "options", [{}, {"bins": 0}, {"bins": 100_001}, {"bin_cycles": 0}, {"bins": 1, "bin_cycles": 1}]
 )
 def test_bins_must_be_possible(path: Path, options: dict[str, int]) -> None:
     with TraceReader.open(path) as trace:

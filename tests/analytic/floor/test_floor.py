@@ -101,10 +101,7 @@ def own(workload: Workload) -> Mapping:
 
 
 @settings(max_examples=3 * DRAWS, deadline=None)
-@given(
-    st.tuples(*[st.integers(1, 12)] * 4),
-    st.tuples(*[st.sampled_from([1, 2, 4])] * 3),
-)
+@given(st.tuples(*[st.integers(1, 12)] * 4), st.tuples(*[st.sampled_from([1, 2, 4])] * 3))
 def test_no_front_of_products_is_below(
     sizes: tuple[int, int, int, int], widths: tuple[int, int, int]
 ) -> None:

@@ -187,12 +187,7 @@ DIFFER: dict[str, tuple[list[Any], dict[str, list[int]], dict[str, Any], int]] =
         {"t": _numbers(16, 8)},
         8 + 128,
     ),
-    "a column and a row": (
-        onnx_nodes("y = Add(a, b)"),
-        {"a": [5, 1], "b": [1, 7]},
-        {},
-        5 + 7 + 35,
-    ),
+    "a column and a row": (onnx_nodes("y = Add(a, b)"), {"a": [5, 1], "b": [1, 7]}, {}, 5 + 7 + 35),
     "a constant that is repeated": (
         onnx_nodes("s = Shape(a); e = Expand(w, s); y = Add(a, e)"),
         {"a": [4, 6, 8]},

@@ -84,9 +84,7 @@ def test_a_small_cnn(tmp_path: Path) -> None:
     assert shapes["Add_4.O"][2:] == (2 * 2 + 3, 2 * 3 + 3)
     kinds = {name: one.kind for name, one in imported.workload.tensors.items()}
     assert [name for name, kind in kinds.items() if kind == "output"] == ["Gemm_8.O"]
-    assert [name for name, kind in kinds.items() if kind == "input"] == [
-        "Conv_0.I",
-    ]
+    assert [name for name, kind in kinds.items() if kind == "input"] == ["Conv_0.I"]
     _runs(imported)
 
 

@@ -169,10 +169,7 @@ def test_functions_that_double_are_refused_before_they_are_inlined(tmp_path: Pat
     )
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
-        onnx_nodes("y = own.f0(x)"),
-        "g",
-        [info("x", F32, [3])],
-        [info("y", F32, [3])],
+        onnx_nodes("y = own.f0(x)"), "g", [info("x", F32, [3])], [info("y", F32, [3])]
     )
     model = helper.make_model(graph, opset_imports=opsets, functions=functions)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())

@@ -63,8 +63,7 @@ def _executed(
             held[n] = box
         full = dict.fromkeys(order, 0)
         room = max(
-            room,
-            sum(one.width * len(_box(one.dims, full, sizes, tiles)) for one in tensors),
+            room, sum(one.width * len(_box(one.dims, full, sizes, tiles)) for one in tensors)
         )
     return room, moved
 

@@ -11,12 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from simaccel.report.figures.comparison import (
-    FILLED,
-    array_shares,
-    draw_comparison,
-    draw_metric,
-)
+from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison, draw_metric
 from simaccel.report.figures.facets import looks
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, style
 from simaccel.report.figures.sweep import DRAM, SlopeSeries, draw_sweep

@@ -18,9 +18,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.bandwidth import BINS as BANDWIDTH_BINS
 from simaccel.report.figures.bandwidth import ResourceRate, draw_flows, flows
 from simaccel.report.figures.facets import name_points
-from simaccel.report.figures.occupancy import (
-    BINS as OCCUPANCY_BINS,
-)
+from simaccel.report.figures.occupancy import BINS as OCCUPANCY_BINS
 from simaccel.report.figures.occupancy import (
     MOST_TILES,
     BufferOccupancy,
@@ -29,13 +27,7 @@ from simaccel.report.figures.occupancy import (
     occupied_bytes,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
-from simaccel.report.figures.timeline import (
-    BINS,
-    BinnedTimeline,
-    Timeline,
-    draw_timeline,
-    timeline,
-)
+from simaccel.report.figures.timeline import BINS, BinnedTimeline, Timeline, draw_timeline, timeline
 from simaccel.report.figures.window import CycleWindow, ShownWindow
 from simaccel.study.recording import record
 from simaccel.trace import TraceReader

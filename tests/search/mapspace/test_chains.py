@@ -28,11 +28,7 @@ from tests.search.mapspace.test_mapspace_search import product_of, target, toy
 
 SIZES = st.integers(1, 60)
 SPLITS = st.lists(
-    st.builds(
-        SplitLimit,
-        spatial=st.booleans(),
-        most=st.one_of(st.none(), st.integers(1, 9)),
-    ),
+    st.builds(SplitLimit, spatial=st.booleans(), most=st.one_of(st.none(), st.integers(1, 9))),
     min_size=0,
     max_size=3,
 )

@@ -49,14 +49,7 @@ from tests.trace.exports.runs import (
     other_lanes,
     recorded,
 )
-from tests.trace.scripts import (
-    SCRIPTS,
-    Row,
-    Script,
-    lengths,
-    write,
-    written,
-)
+from tests.trace.scripts import SCRIPTS, Row, Script, lengths, write, written
 
 
 def _clipped(event: Event, part: Excerpt) -> Event:

@@ -341,10 +341,7 @@ def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
     result = simulate(workload, load_accelerator("toy"), "naive")
     found = floors_of(workload, result.mapping, on_chip_bytes(result.accelerator))
     once = {names: floor.compulsory_bytes for names, floor in found}
-    assert once == {
-        ("a",): 5 * 2 * (8 * 4 + 4 * 6 + 8 * 6),
-        ("b",): 2 * (9 * 7 + 7 * 5 + 9 * 5),
-    }
+    assert once == {("a",): 5 * 2 * (8 * 4 + 4 * 6 + 8 * 6), ("b",): 2 * (9 * 7 + 7 * 5 + 9 * 5)}
     assert result.floor.compulsory_bytes == sum(once.values())
     assert compulsory_bytes(workload, [["a"], ["b"]]) == sum(once.values())
     moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))

@@ -171,13 +171,4 @@ def test_layers_are_operators() -> None:
         sizes={"K": 8, "C": 3, "R": 3, "S": 3, "Y": 9, "X": 10},
         stride=(2, 3),
     )
-    assert layer.shape().ranks == {
-        "n": 1,
-        "g": 1,
-        "m": 8,
-        "c": 3,
-        "p": 4,
-        "q": 3,
-        "r": 3,
-        "s": 3,
-    }
+    assert layer.shape().ranks == {"n": 1, "g": 1, "m": 8, "c": 3, "p": 4, "q": 3, "r": 3, "s": 3}
