@@ -149,36 +149,41 @@ def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
     return None if given[0] is None or not columns else (*given[0][:-1], columns)
 
 
-def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
-    """Return the shape of a pooling's output, of images whose second dimension is the channels."""
-    image = inputs[0]
-    if image is None or attribute_of(node, "channels_last", 0):
+def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
+    """Return the shape of a node's output as ONNX infers it for a kind of its own."""
+    import onnx  # noqa: PLC0415 - an extra
+
+    kind, count = _STANDARD[node.op_type]
+    if None in inputs[:count] or attribute_of(node, "channels_last", 0):
         return None
-    n_windows = len(image) - 2
-    if node.op_type == "QLinearGlobalAveragePool":
-        return (*image[:2], *(1,) * n_windows)
-    strides = attribute_of(node, "strides", [1] * n_windows)
-    pads = attribute_of(node, "pads", [0] * 2 * n_windows)
-    if str(attribute_of(node, "auto_pad", "NOTSET")).startswith("SAME"):
-        return (*image[:2], *(-(-n // step) for n, step in zip(image[2:], strides, strict=True)))
-    reach = attribute_of(node, "kernel_shape", [])
-    spare = attribute_of(node, "ceil_mode", 0)
-    made = (
-        (n + before + after - window + spare * (step - 1)) // step + 1
-        for n, before, after, window, step in zip(
-            image[2:], pads[:n_windows], pads[n_windows:], reach, strides, strict=True
-        )
-    )
-    return (*image[:2], *made)
+    schema = onnx.defs.get_schema(kind)
+    names = [f"x{number}" for number in range(count)]
+    standard = onnx.helper.make_node(kind, names, ["y"])
+    standard.attribute.extend(one for one in node.attribute if one.name in schema.attributes)
+    types = {
+        name: onnx.helper.make_tensor_type_proto(_FLOAT, shape)
+        for name, shape in zip(names, inputs, strict=False)
+    }
+    try:
+        made = onnx.shape_inference.infer_node_outputs(schema, standard, types)["y"].tensor_type
+    except onnx.shape_inference.InferenceError:
+        return None
+    return tuple(dim.dim_value for dim in made.shape.dim)
 
 
+_STANDARD: Final[Mapping[str, tuple[str, int]]] = {
+    "FusedConv": ("Conv", 2),
+    "QLinearAveragePool": ("AveragePool", 1),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", 1),
+}
+"""Kinds whose first output is that of one of ONNX's kinds, of so many of the inputs."""
 SECOND_FACTOR: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
 """The input that is the second factor (weights), where scales stand before it; 1 for others."""
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,
     "EmbedLayerNormalization": _infer_embedding,
-    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pool_shape),
+    **dict.fromkeys(_STANDARD, _as_standard),
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }

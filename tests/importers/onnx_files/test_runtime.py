@@ -203,20 +203,23 @@ def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None
     assert distinct_bytes(workload) == 4 * (2 * 12 * 8 + 2 * 8 + 12 + 2 * 12)
 
 
-def test_a_fused_convolution_of_unknown_shape_is_work_that_cannot_be_counted(
-    tmp_path: Path,
-) -> None:
-    # neither ONNX nor the file says the shape of what it makes
-    nodes = onnx_nodes('c = com.microsoft.FusedConv <activation = "Relu"> (x, w); r = Relu(x)')
-    outputs: dict[str, Any] = {"y": (FLOAT, None), "r": (FLOAT, [1, 4, 6, 6])}
-    path = save(
-        tmp_path / "m.onnx",
-        [*nodes, node("Add", ["c", "r"], ["y"])],
-        {"x": (FLOAT, [1, 4, 6, 6])},
-        outputs,
-        {"w": _floats(4, 4, 1, 1)},
-    )
-    account = load_onnx(path).workload.account
+def _fused(tmp_path: Path, how: str) -> Path:
+    """Return a model of a fused convolution whose output has no shape in the file."""
+    nodes = onnx_nodes(f"c = com.microsoft.FusedConv <{how}> (x, w); r = Relu(c); s = Relu(x)")
+    outputs: dict[str, Any] = {"r": (FLOAT, None), "s": (FLOAT, [1, 4, 6, 6])}
+    inputs, weights = {"x": (FLOAT, [1, 4, 6, 6])}, {"w": _floats(8, 4, 3, 3)}
+    return save(tmp_path / "m.onnx", nodes, inputs, outputs, weights)
+
+
+def test_a_fused_convolution_has_the_shape_of_a_convolution(tmp_path: Path) -> None:
+    workload = load_onnx(_fused(tmp_path, "strides = [2, 2], pads = [1, 1, 1, 1]")).workload
+    assert workload.macs == 3 * 3 * 8 * 4 * 3 * 3  # (6 + 2 - 3) // 2 + 1 = 3 rows and columns
+    assert workload.tensors["FusedConv_0.O"].kind == "intermediate"
+
+
+@pytest.mark.parametrize("how", ["channels_last = 1", "strides = [1, 1, 1]"])
+def test_a_fused_convolution_of_unknown_shape_cannot_be_counted(tmp_path: Path, how: str) -> None:
+    account = load_onnx(_fused(tmp_path, how)).workload.account
     assert account.share_left_out() is None
     (conv,) = (one for one in account.entries if one.kind == "FusedConv")
     assert (conv.how, conv.macs) == ("not taken", None)
