@@ -159,7 +159,8 @@ def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     schema = onnx.defs.get_schema(kind)
     names = [f"x{number}" for number in range(count)]
     standard = onnx.helper.make_node(kind, names, ["y"])
-    standard.attribute.extend(one for one in node.attribute if one.name in schema.attributes)
+    known = [given for given in node.attribute if given.name in schema.attributes]
+    standard.attribute.extend(known)
     types = {
         name: onnx.helper.make_tensor_type_proto(_FLOAT, shape)
         for name, shape in zip(names, inputs, strict=False)
