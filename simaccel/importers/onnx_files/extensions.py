@@ -159,8 +159,9 @@ def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     schema = onnx.defs.get_schema(kind)
     names = [f"x{number}" for number in range(count)]
     standard = onnx.helper.make_node(kind, names, ["y"])
-    known = [given for given in node.attribute if given.name in schema.attributes]
-    standard.attribute.extend(known)
+    standard.attribute.extend(
+        attribute for attribute in node.attribute if attribute.name in schema.attributes
+    )
     types = {
         name: onnx.helper.make_tensor_type_proto(_FLOAT, shape)
         for name, shape in zip(names, inputs, strict=False)
