@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from simaccel.errors import Fault, InputError
 
-_TOO_HIGH: Final = 1.15
+_TOO_HIGH: Final = 1.1
 """Estimates of candidates that are mapped, over the fewest cycles: some estimates are too high."""
 
 Found = TypeVar("Found")
@@ -74,7 +74,7 @@ def fastest_of(
     """Return the candidate with the least cost, or the fewest cycles of those that are mapped.
 
     A candidate is mapped unless it exceeds a memory, or its estimate is above the fewest cycles so
-    far by 15%, or as much more as the estimate of one that ran was too high. It is run unless its
+    far by 10%, or as much more as the estimate of one that ran was too high. It is run unless its
     bound is no less than these: at once if no bound is less, else behind those with less. Where the
     first exceeds a memory, its run will be refused, and none is made.
 

@@ -96,7 +96,7 @@ def fastest_split(
     a single one, are as fast as all, the others replicate their work, or are idle where the number
     of pieces doesn't divide that of the chips. ``others``: equivalent forms of the workload, such
     as with tokens in groups, any split of which may be the fastest. ``runs``: of splits with
-    estimates up to 15% above the fewest cycles, all with a lower bound below these; None: estimates
+    estimates up to 10% above the fewest cycles, all with a lower bound below these; None: estimates
     decide. ``options``: whether weights are sharded, and whether only splits are wanted that cut
     norms and residuals by tokens.
 
