@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,11 @@ _NUMBERS = ("seq_len", "batch", "prompt", "kv_len", "causal_blocks")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _NEXT_NAME = re.compile(r",(?=[^,=]+=)")
 _FIELD = re.compile(r"`(\w+)`")
+
+
+def _each_name(texts: Iterable[str]) -> Iterator[str]:
+    """Yield each ``NAME=VALUE`` of texts that may be lists of them."""
+    return (named for text in texts for named in _NEXT_NAME.split(text))
 
 
 def number(text: str) -> object:
@@ -205,7 +210,7 @@ class WorkloadOptions:
 
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}
-        for text in (text for texts in self.dims for text in _NEXT_NAME.split(texts)):
+        for text in _each_name(self.dims):
             name, equals, size = text.rpartition("=")
             if not equals or not name.strip():
                 example = text if text.isidentifier() else "n"
@@ -216,7 +221,7 @@ class WorkloadOptions:
     def _bytes(self) -> dict[str, Any]:
         """Read ``--bytes-per-element``: a number for all tensors, TENSOR=N for one."""
         given: dict[str, Any] = {}
-        for text in self.bytes_per_element:
+        for text in _each_name(self.bytes_per_element):
             tensor, equals, size = text.rpartition("=")
             if equals:
                 given.setdefault("bytes_by_tensor", {})[tensor.strip()] = number(size)

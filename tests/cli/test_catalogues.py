@@ -83,6 +83,13 @@ def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
     assert conv2["macs"] == 2 * 256 * 27 * 27 * 48 * 25
     (alone,) = cli.json("workload show alexnet --set layer=conv2 --batch 2")["operators"]
     assert alone["macs"] == conv2["macs"]
+    listed, repeated = (
+        "bytes-per-element=W=1,I=4",
+        "bytes-per-element=W=1 --set bytes-per-element=I=4",
+    )
+    named = [cli.json(f"workload show alexnet --set {each}") for each in (listed, repeated)]
+    assert named[0] == named[1]
+    assert named[0] != cli.json("workload show alexnet --set bytes-per-element=W=1")
 
 
 def test_a_convolution_is_shown(cli: Call) -> None:
