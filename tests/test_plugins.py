@@ -16,7 +16,10 @@ from simaccel.cli import main
 from simaccel.hardware.presets import template
 from simaccel.plugins import PluginError, plugins
 from simaccel.workload import VECTORS, Vector, operand
+from tests.data_files import data_beside
 from tests.robust.processes import REPOSITORY
+
+DATA = data_beside(__file__)
 
 Install = Callable[..., None]
 GEMM = "--workload gemm --shape M=9,K=7,N=5"
@@ -61,21 +64,7 @@ def _run(line: str) -> Result:
     return CliRunner().invoke(main, line.split(), prog_name="simaccel")
 
 
-@pytest.mark.parametrize(
-    ("target", "problem"),
-    [
-        ("nowhere:it", "loading failed: ModuleNotFoundError: No module named 'nowhere'"),
-        ("MODULE:gone", "has no attribute 'gone'"),
-        ("MODULE:number", "is a int, not a function"),
-        ("::::", "loading failed"),
-        ("MODULE:fails", "scheduling failed: KeyError: 'oh'"),
-        ("MODULE:leaves", "scheduling failed: SystemExit: 3"),
-        ("MODULE:owns", "scheduling failed: Own: mine"),
-        ("MODULE:errs", "scheduling failed: Error: mine"),
-        ("MODULE:nothing", "gives a NoneType, not a Mapping"),
-        ("MODULE:other", "the mapping is for workload gemm"),
-    ],
-)
+@pytest.mark.parametrize(("target", "problem"), DATA["dataflows"])
 def test_a_broken_dataflow_is_named(install: Install, target: str, problem: str) -> None:
     install(f"[simaccel.dataflows]\nmine = {target}\n")
     result = _run(f"run --hw toy {GEMM} --dataflow mine")
@@ -201,20 +190,7 @@ def ends(): raise SystemExit(5)
 """
 
 
-@pytest.mark.parametrize(
-    ("target", "code", "output"),
-    [
-        ("MODULE:good", 0, "a line\n"),
-        ("MODULE:bad", 2, "of the plug-in broken 0.1 (PLACE): running failed: KeyError: 'oh'"),
-        ("MODULE:wrong", 2, "Error: not so"),
-        ("MODULE:refused", 2, "error: f: a: got 1; allowed: 2\n"),
-        ("MODULE:ends", 5, ""),
-        ("MODULE:number", 2, "error: command 'mine' of the plug-in broken 0.1 (PLACE): is a int"),
-        ("MODULE:gone", 2, "error: command 'mine' of the plug-in broken 0.1 (PLACE): loading fail"),
-        ("nowhere:it", 2, "error: command 'mine' of the plug-in broken 0.1 (nowhere:it): loading"),
-        ("::::", 2, "loading failed"),
-    ],
-)
+@pytest.mark.parametrize(("target", "code", "output"), DATA["commands"])
 def test_a_command_of_a_plug_in_runs_or_is_named(
     install: Install, target: str, code: int, output: str
 ) -> None:
@@ -261,19 +237,7 @@ none = 7
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "output"),
-    [
-        ("good", 0, "gemm on toy, M=9, K=7, N=5, B=1, int16: cycles, no more"),
-        ("good", 0, "naive: NAIVE; strips: "),
-        ("bad", 2, "error: exhibit 'bad' of the plug-in broken 0.1 (PLACE): showing failed: KeyE"),
-        ("lost", 2, "exhibit 'lost' of the plug-in broken 0.1 (PLACE): searching failed: KeyError"),
-        ("swept", 2, "exhibit 'swept' of the plug-in broken 0.1 (PLACE): showing failed: KeyError"),
-        ("none", 2, "error: exhibit 'none' of the plug-in broken 0.1 (PLACE): is no Exhibit"),
-        ("gone", 2, "exhibit 'gone' of the plug-in broken 0.1 (nowhere:it): loading failed"),
-        ("goo", 2, "got 'goo'; did you mean 'good'?"),
-    ],
-)
+@pytest.mark.parametrize(("name", "code", "output"), DATA["exhibits"])
 def test_an_exhibit_of_a_plug_in_is_shown_or_named(
     install: Install, name: str, code: int, output: str
 ) -> None:

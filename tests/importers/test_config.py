@@ -17,8 +17,11 @@ from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.workloads import load_workload
 from simaccel.study.generation import generate
 from simaccel.workload import find_transformer, parse_workload, transformer
+from tests.data_files import data_beside
 from tests.importers.test_published_models import MODELS
 from tests.refusals import refusal_of
+
+DATA = data_beside(__file__)
 
 PUBLISHED = {name: model["config"] for name, model in MODELS.items()}
 LLAMA3, MIXTRAL = PUBLISHED["Llama-3-8B"], PUBLISHED["Mixtral"]
@@ -319,17 +322,7 @@ def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None
     assert parse_workload(dict(made.parameters)).fingerprint == made.fingerprint
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("kv_heads: 3", "kv_heads: got 3; allowed: a divisor of heads, 8"),
-        ("head_size: 63", "head_size: got 63; allowed: an even number"),
-        ("windows: []", "windows: got []; allowed: a list of 1 to"),
-        ("expert_count: 4", "experts_per_token: got '0 of 4'"),
-        ("chosen: 2", "chosen: got 2; allowed: experts_per_token"),  # as it was called before
-        ("heds: 8", "heds: got 8; did you mean 'heads'?"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), DATA["sizes"])
 def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> None:
     key = line.partition(":")[0]
     kept = "\n".join(one for one in OWN.splitlines() if not one.startswith(f"{key}:"))

@@ -14,12 +14,15 @@ from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.importers.file_kinds import sniff_kind
 from simaccel.workload import Workload
+from tests.data_files import data_beside
 from tests.importers.test_config import LLAMA3
 from tests.importers.test_scalesim import SHIPPED
 from tests.importers.test_timeloop import NESTED
 from tests.importers.test_timeloop_problem import MATMUL
 from tests.refusals import refusal_of
 from validation.files.run import HERE, rows
+
+DATA = data_beside(__file__)
 
 _SIZES = "IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides"
 TOPOLOGY = f"Layer name,{_SIZES},\nc,8,8,3,3,4,8,1,\n"
@@ -158,27 +161,7 @@ def test_what_no_importer_knows_shows_up(
     assert any(key in one.name for one in load(path).account.entries_of("not taken"))
 
 
-@pytest.mark.parametrize(
-    ("tool", "text"),
-    [
-        ("ZigZag", "- id: 0\n  operator_type: Conv\n  loop_dims: [B, K]\n"),
-        ("ZigZag", "- name: default\n  memory_operand_links: {O: O, W: I2}\n"),
-        ("Stream", "- name: default\n  core_allocation: [0, 1]\n"),
-        ("Stream", "name: quad\noffchip_core_id: 5\ncores: [a.yaml]\n"),
-        ("AccelForge", "workload:\n  einsums:\n  - name: M\n    tensor_accesses: []\n"),
-        ("AccelForge", "arch:\n  nodes:\n  - !Toll {name: t}\n"),
-        ("AccelForge", "workload:\n  rank_sizes:\n    M: {{M}}\n  einsums: []\n"),
-        ("AccelForge", "workload:\n  einsums:\n  - Y[n] = A[m] * B[m, n]\n"),
-        ("AccelForge", "-   binding:\n        nodes: []\n"),
-        ("Stream", "name: tile\ntype: aie2.compute\nmemory: {capacity: 8}\n"),
-        ("LLMCompass", '{\n "name": "TPUv3", "device": {"compute_chiplet": {"core_count": 2}}}'),
-        ("ONNXim", '{"num_cores": 4, "dram_config_path": "hbm2.cfg"}'),
-        ("ONNXim", '{"models": [{"name": "resnet18", "batch_size": 1}]}'),
-        ("ASTRA-sim", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]  # GB/s\n"),
-        ("ASTRA-sim", "topology:\n- Switch\nnpus_count:\n- 8\n"),
-        ("ASTRA-sim", '{\n  "scheduling-policy": "LIFO",\n  "active-chunks-per-dimension": 1}'),
-    ],
-)
+@pytest.mark.parametrize(("tool", "text"), DATA["other tools"])
 @pytest.mark.parametrize("name", ["file.yaml", "file.json", "file"])
 def test_files_of_six_tools_are_named(tmp_path: Path, tool: str, text: str, name: str) -> None:
     path = tmp_path / name
