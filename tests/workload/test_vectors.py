@@ -10,12 +10,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.workload.vectors import VECTORS, Passes, RankOrder, Statistics
-from tests.data_files import data_beside
 
 Array = npt.NDArray[np.float64]
 
-STEPS = data_beside(__file__)["steps"]
-"""Kind, step, passes, reads of each input, and writes."""
+STEPS = [
+    ("softmax", "whole", 3, (3,), 2),
+    ("softmax", "statistics", 1, (1,), 0),
+    ("softmax", "normalise", 1, (1,), 1),
+    ("softmax", "online", 2, (2,), 1),
+    ("softmax", "rescale", 1, (1,), 1),
+    ("softmax", "divide", 1, (1,), 1),
+    ("layer_norm", "whole", 3, (3, 1, 1), 1),
+    ("layer_norm", "statistics", 1, (1,), 0),
+    ("layer_norm", "normalise", 1, (1, 1, 1), 1),
+    ("rms_norm", "whole", 2, (2, 1), 1),
+    ("rms_norm", "statistics", 1, (1,), 0),
+    ("rms_norm", "normalise", 1, (1, 1), 1),
+    ("mean_square", "whole", 1, (1,), 1),
+    ("inverse_deviation", "whole", 2, (1, 1), 1),
+    ("normalised", "whole", 1, (1, 1, 1, 1, 1), 1),
+    ("gelu", "whole", 1, (1,), 1),
+    ("silu", "whole", 1, (1,), 1),
+    ("relu", "whole", 1, (1,), 1),
+    ("product", "whole", 1, (1, 1), 1),
+    ("residual", "whole", 1, (1, 1), 1),
+    ("scale", "whole", 1, (1,), 1),
+    ("rotary", "whole", 1, (1, 1, 1), 1),
+    ("pooling", "whole", 1, (1,), 1),
+    ("average_pooling", "whole", 1, (1,), 1),
+    ("mask", "whole", 1, (1, 1), 1),
+    ("soft_cap", "whole", 1, (1,), 1),
+    ("largest", "whole", 1, (1,), 1),
+    ("lookup", "whole", 1, (1, 1), 1),
+    ("repeat", "whole", 1, (1,), 1),
+    ("copy", "whole", 0, (0,), 0),
+    ("exp", "whole", 1, (1,), 1),
+    ("erf", "whole", 1, (1,), 1),
+    ("tanh", "whole", 1, (1,), 1),
+    ("sigmoid", "whole", 1, (1,), 1),
+    ("sqrt", "whole", 1, (1,), 1),
+    ("reciprocal", "whole", 1, (1,), 1),
+    ("divide", "whole", 1, (1, 1), 1),
+]
 MERGED = {
     ("softmax", "whole"): Passes(
         passes=2,
@@ -36,7 +72,7 @@ MERGED = {
 
 def test_passes_reads_and_writes() -> None:
     found = [
-        [name, step, work.passes, [*work.reads], work.writes]
+        (name, step, work.passes, work.reads, work.writes)
         for name, kind in VECTORS.items()
         for step, work in kind.steps.items()
     ]
