@@ -126,6 +126,7 @@ def require_once(
             if name in set_by:
                 allowed = f"nothing with {set_by[name]}, which sets {name}"
                 faults.append(fault(option, axis.name, allowed))
+                break
             set_by[name] = f"{option} {axis.name}"
     require_none(faults)
 

@@ -13,6 +13,7 @@ from operator import mul
 from typing import Final, Literal
 
 from simaccel.errors import (
+    MEANT,
     Fault,
     InputError,
     gather,
@@ -29,6 +30,7 @@ from simaccel.hardware.quantity import UNIT_OF, format_quantity, parse_quantity
 from simaccel.numbers import BITS, is_logarithmic
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
+from simaccel.workload.building import WorkloadSizes
 from simaccel.workload.names import MAX_SIZE
 
 Values = tuple[Value, ...]
@@ -245,6 +247,10 @@ def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
     return value
 
 
+_SHAPE: Final = frozenset((*"BCGHKMNPQRS", "stride", "dilation"))
+"""Sizes of products and convolutions."""
+
+
 def suggest_parameter(name: str) -> str:
     """Return a text that suggests a parameter instead of an unknown name."""
     if name in (replaced := replaced_fields(Accelerator)):
@@ -252,6 +258,8 @@ def suggest_parameter(name: str) -> str:
     fields = leaf_fields(Accelerator)
     if "." in name and not name.startswith(_OF_WORKLOAD):
         return unknown_field(name, [*fields])
+    if name.replace("-", "_") in WorkloadSizes.__annotations__ or name in _SHAPE:
+        return f"{MEANT} '{_OF_WORKLOAD}{name}'?"
     inside = [field for field in fields if field.endswith(f".{name}")]
     short = [*PARAMETERS, *_MAPPING]
     others = "a field of the accelerator (dram.channels), or workload.FIELD"
