@@ -23,6 +23,7 @@ from simaccel.mapping.tree import Keep, Loop
 from simaccel.report.pods import measured_lines
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.study.placement import place_on
+from simaccel.verbs.running import Result
 from simaccel.workload import (
     Conv,
     Vector,
@@ -54,6 +55,13 @@ def toy(products: str, *settings: str) -> Accelerator:
     return load_accelerator("toy", [first, *COMPILED, *settings])
 
 
+def _checked(workload: Workload, on: Accelerator) -> Result:
+    """Run kernels of the compiler; all that they compute is what numpy does."""
+    result = simulate(workload, on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    return result
+
+
 def in_number(workload: Workload, number: str) -> Workload:
     return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), number))
 
@@ -68,8 +76,7 @@ def test_products_have_their_values(products: str, room: str, sizes: tuple[int, 
     on = toy(products, f"buffer.capacity_bytes={room}")
     m, k, n = sizes
     for workload in (gemm(m=m, k=k, n=n), fp16(gemm(m=m, k=k, n=n))):
-        result = simulate(workload, on, "deployed")
-        check(result.workload, result.mapping, result.program)
+        result = _checked(workload, on)
         assert result.run.macs == m * k * n
         assert result.run.cycles >= result.prediction.bound_cycles
 
@@ -243,8 +250,7 @@ def test_products_of_experts_with_unequal_tokens_are_one_kernel() -> None:
     for counts in ([2, 2, 2, 2], [4, 2, 1, 1]):
         asked = {"phase": "decode", "prompt": 4, "batch": 4}
         layer = transformer(EXPERTS, **asked, experts=[*counts, 0, 0, 0, 0])  # type: ignore[arg-type]
-        result = simulate(layer, on, "deployed")
-        check(result.workload, result.mapping, result.program)
+        result = _checked(layer, on)
         assert result.cycles >= result.prediction.bound_cycles
         runs.append(result)
     equal, unequal = runs
@@ -276,8 +282,7 @@ def test_a_layer_of_a_whole_image_has_its_channels_in_whole_lanes() -> None:
         "dense": {"kind": "gemm", "shape": {"M": 1, "K": 320, "N": 10}},
     }
     network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
-    result = simulate(parse_workload(network), load_accelerator("tpu_v3"), "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(parse_workload(network), load_accelerator("tpu_v3"))
     assert [row.macs for row in result.run.operators] == [128 * 16 * 128, 128 * 16 * 128]
 
 
@@ -327,8 +332,7 @@ def test_blocks_of_a_product_are_converted_while_the_array_works(
     columns the array's 128 cycles are left.
     """
     product = fp16(gemm(m=m, k=k, n=n))
-    result = simulate(product, in_blocks(100, "compiler.overlap=false", *FREE), "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(product, in_blocks(100, "compiler.overlap=false", *FREE))
     assert result.cycles == 128 * blocks + n // 8 * (8 + 2 + 4 + 6 + 8)
 
 
@@ -343,8 +347,7 @@ def test_products_in_converted_blocks_have_their_values(
     m, k, n, b = sizes
     plain = {"weights": "bf16", "activations": "bf16", "cache": "bf16"}
     product = with_precision(gemm(m=m, k=k, n=n, batch=b), plain | dict.fromkeys(converted, "fp16"))
-    result = simulate(product, in_blocks(1), "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(product, in_blocks(1))
     assert result.cycles >= result.prediction.bound_cycles
 
 
@@ -356,16 +359,14 @@ def test_a_bias_is_converted_once(block: int, elementwise: str) -> None:
         "whole", f"compiler.vector_block_elements={block}", f"compiler.elementwise={elementwise}"
     )
     added = vector_operator("add", "residual", "Y m n", "X m n", "b n", m=5, n=9)
-    result = simulate(fp16(linked(added)), on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(fp16(linked(added)), on)
     assert result.run.elements == 45 + 9 + 45
 
 
 @pytest.mark.parametrize(("keys", "slots"), [(3, 1), (4, 2)])
 def test_values_come_ahead_where_there_are_enough_keys(keys: int, slots: int) -> None:
     on = toy("whole", "compiler.attention.values_ahead_from=4", "buffer.capacity_bytes=64 KiB")
-    result = simulate(attention_workload(4, keys, 5), on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(attention_workload(4, keys, 5), on)
     (group,) = result.mapping.groups
     kept = {node.tensor: node.slots for node in group.tree if isinstance(node, Keep)}
     assert (kept["K"], kept["V"]) == (2, slots)
@@ -375,8 +376,7 @@ def test_values_come_ahead_where_there_are_enough_keys(keys: int, slots: int) ->
 def test_deep_sums_are_converted_block_by_block(m: int) -> None:
     """By hand as above, one after the other: 8 and 2 cycles, 4 + 128 of the array; 6 + 8 behind."""
     product = fp16(gemm(m=m, k=16, n=8))
-    result = simulate(product, in_blocks(9999, "compiler.overlap=false", *FREE), "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(product, in_blocks(9999, "compiler.overlap=false", *FREE))
     assert result.cycles == m // 32 * (2 * (8 + 2 + 4 + 128) + 6 + 8)
 
 
@@ -481,8 +481,7 @@ def test_convolutions_are_padded_and_cut_by_images_then_filters(
     """
     padded = "compiler.layout.lanes=4", "compiler.layout.pads=[convolutions]"
     on = toy("whole", *padded, f"buffer.capacity_bytes={room} B")
-    result = simulate(conv2d(n=images, m=7, c=3, p=4, q=4, r=taps, s=taps), on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(conv2d(n=images, m=7, c=3, p=4, q=4, r=taps, s=taps), on)
     (group,) = result.mapping.groups
     assert dict(group.padded) == {"c": 4, "m": 8}
     cut = {one.rank: one.tile for one in group.tree if isinstance(one, Loop)}
@@ -494,8 +493,7 @@ def test_an_attention_that_divides_its_results_has_their_values(keys: int) -> No
     """2 passes over the scores, 1 over results between two pieces of keys, 1 to divide: by hand."""
     workload = attention_workload(2, keys, 3)
     on = toy("whole", "compiler.attention.divides_results=true", "buffer.capacity_bytes=64 KiB")
-    result = simulate(workload, on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(workload, on)
     scores, results = 2 * keys * keys, 2 * keys * 3
     assert result.run.elements == (3 * scores if keys == 1 else 2 * scores + 2 * results)
 
@@ -514,8 +512,7 @@ def test_layer_norms_apart_have_their_values(room: str) -> None:
     """Mean and mean square of 5 x 13 rows of 17, a row's root in lanes of its own, 4 of them."""
     settings = ("compiler.norms=apart", "compiler.layout.lanes=4", "compiler.layout.pads=[vectors]")
     on = toy("whole", f"buffer.capacity_bytes={room}", *settings)
-    result = simulate(vector("layer_norm", (5, 13, 17)), on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(vector("layer_norm", (5, 13, 17)), on)
     assert len(result.mapping.groups) == 4
     # 17 numbers of a row lie in 20; four rows a tile have 16 x 5 of 13 x 5
     rows, lying = 5 * 13, min(20 * 13 * 5, 16 * 5 * 17, 8 * 13 * 17)
@@ -559,8 +556,7 @@ def test_products_apart_share_an_array_on_its_diagonal(
     (m, k, n), unlimited = sizes, "dram.bandwidth_bytes_per_second=unlimited"
     for diagonal, count in (("true", folds), ("false", batch)):
         on = toy("whole", f"array.diagonal={diagonal}", unlimited, "buffer.capacity_bytes=64 KiB")
-        result = simulate(gemm(batch=batch, m=m, k=k, n=n), on, "deployed")
-        check(result.workload, result.mapping, result.program)
+        result = _checked(gemm(batch=batch, m=m, k=k, n=n), on)
         assert result.run.engines["array"].busy == count * m
         assert result.run.macs == batch * m * k * n
         assert result.run.moved["buffer_read", "B"] == 2 * batch * k * n
@@ -618,8 +614,7 @@ def test_weights_of_a_convolution_stay_where_they_are_smaller_and_fit(
     layer: Conv, room: str, *, weights_first: bool
 ) -> None:
     on = toy("streamed", "compiler.held=smaller", f"buffer.capacity_bytes={room}")
-    result = simulate(layers_workload("layers", {"conv": layer}), on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(layers_workload("layers", {"conv": layer}), on)
     (group,) = result.mapping.groups
     assert (group.tree[0] == Keep("conv.W")) == weights_first
 
@@ -855,8 +850,7 @@ def test_what_does_not_fit_goes_expert_by_expert() -> None:
     )
     workload = transformer(model, phase="prefill", prompt=32)
     on = toy("whole", "buffer.capacity_bytes=1 KiB")
-    result = simulate(workload, on, "deployed")
-    check(result.workload, result.mapping, result.program)
+    result = _checked(workload, on)
     moved = result.run.moved
     assert [moved["dram_read", f"experts.W{name}"] for name in ("gate", "up")] == [512, 512]
     assert moved["dram_read", "D"] == 2 * 2 * 512
