@@ -29,6 +29,8 @@ _MOST_BLOCKS: Final = 3
 """Forms of a block that are tried, those with the shortest sides first."""
 _FEW_CHIPS: Final = 16
 """Most chips of which any number may work, where their shape is not chosen."""
+_MOST_FITTING: Final = 64
+"""Most chips of which any number may work that is a part of the sides of their shape."""
 
 
 class ChipAxis(NamedTuple):
@@ -104,10 +106,19 @@ class ChipPod:
     def split_counts(self) -> list[int]:
         """Numbers of pieces to cut work into, the largest first; more than one.
 
-        Divisors of the chips; all numbers where they are few and `take_chips` may work.
+        Divisors of the chips; all numbers where they are few and `take_chips` may work, of some
+        more those whose sides are parts of the sides.
         """
         every = self.count <= _FEW_CHIPS and self.take_chips(1) is not None
-        return [n for n in range(self.count, 1, -1) if every or self.count % n == 0]
+        return [
+            n for n in range(self.count, 1, -1) if every or self.count % n == 0 or self._holds(n)
+        ]
+
+    def _holds(self, count: int) -> bool:
+        """Return whether some more chips than few may leave all but ``count`` idle."""
+        part = self.take_chips(count) if self.count <= _MOST_FITTING else None
+        sides = zip(sorted(part.shape), sorted(self.shape), strict=True) if part else [(2, 1)]
+        return all(side <= whole for side, whole in sides)
 
     @property
     def is_sliced(self) -> bool:

@@ -320,8 +320,8 @@ def test_what_is_taken_is_the_fastest_of_the_dataflow() -> None:
     ("name", "sizes", "taken", "pieces"),
     [
         ("resnet50", {"scope": "model", "batch": 64}, "n 64", 64),
-        # layers of 7 x 7 are done by all; 16 groups of four do the same
-        ("resnet50", {"scope": "model"}, "rows 2 x columns 2", 4),
+        # 49 chips have a position each of layers of 7 x 7; 15 are idle
+        ("resnet50", {"scope": "model"}, "rows 7 x columns 7", 49),
         ("bert", {"batch": 1}, "n 64", 64),
         ("bert", {"batch": 64}, "tensor 1 x data 64", 64),
         # 12 heads, one causal sequence: 1 / 17 of the MACs, attention, in 4 parts, others in 64
@@ -485,6 +485,16 @@ def test_no_degree_is_faster_than_what_is_taken(
     pod = load_accelerator("tpu_v5e", ["chips=4"])
     taken = simulate(workload, pod, "deployed", options=options).run.cycles
     assert taken <= simulate(workload, pod, "deployed", options=given).run.cycles
+
+
+def test_more_chips_than_few_are_not_slower() -> None:
+    """32 heads on 16 of 20 (4 x 5) and of 24 (4 x 6) chips, a part of their sides; 8 x 4 hold 32."""
+    workload = build("llama3-8b", phase="decode", kv_len=64, batch=3)
+    pods = [load_accelerator("tpu_v5e", [f"chips={count}"]) for count in (16, 20, 24, 32)]
+    cycles = [simulate(workload, pod, "deployed").run.cycles for pod in pods]
+    assert cycles == sorted(cycles, reverse=True)
+    assert 17 not in pods[2].pod.split_counts  # 1 x 17
+    assert 18 in pods[2].pod.split_counts  # 3 x 6
 
 
 def test_sharded_weights_fit_where_whole_ones_do_not() -> None:
