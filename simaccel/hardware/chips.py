@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
+from operator import le
 from typing import Final, NamedTuple, Self
 
 from simaccel.hardware.collectives import (
@@ -27,10 +28,8 @@ Numbering = tuple[tuple[int, int], ...]
 """Digits of chips' numbers: (dimension, chips along it), the most significant first."""
 _MOST_BLOCKS: Final = 3
 """Forms of a block that are tried, those with the shortest sides first."""
-_FEW_CHIPS: Final = 16
-"""Most chips of which any number may work, where their shape is not chosen."""
-_MOST_FITTING: Final = 64
-"""Most chips of which any number may work that is a part of the sides of their shape."""
+_FEW_CHIPS, _SOME_CHIPS = 16, 64
+"""Most chips of which any number may work, and any that is a part of their torus."""
 
 
 class ChipAxis(NamedTuple):
@@ -104,21 +103,15 @@ class ChipPod:
 
     @property
     def split_counts(self) -> list[int]:
-        """Numbers of pieces to cut work into, the largest first; more than one.
-
-        Divisors of the chips; all numbers where they are few and `take_chips` may work, of some
-        more those whose sides are parts of the sides.
-        """
-        every = self.count <= _FEW_CHIPS and self.take_chips(1) is not None
-        return [
-            n for n in range(self.count, 1, -1) if every or self.count % n == 0 or self._holds(n)
-        ]
+        """Numbers of pieces of work, the largest first: divisors, and if others may be idle."""
+        return [n for n in range(self.count, 1, -1) if self.count % n == 0 or self._holds(n)]
 
     def _holds(self, count: int) -> bool:
-        """Return whether some more chips than few may leave all but ``count`` idle."""
-        part = self.take_chips(count) if self.count <= _MOST_FITTING else None
-        sides = zip(sorted(part.shape), sorted(self.shape), strict=True) if part else [(2, 1)]
-        return all(side <= whole for side, whole in sides)
+        """Return whether so many chips may work: few, or with sides that are in those."""
+        part = self.take_chips(count) if self.count <= _SOME_CHIPS else None
+        if part is None or self.count <= _FEW_CHIPS:
+            return part is not None
+        return all(map(le, sorted(part.shape), sorted(self.shape)))
 
     @property
     def is_sliced(self) -> bool:
@@ -166,8 +159,8 @@ class ChipPod:
         links to chips of other groups are apart from those of collectives, as a dimension 1.
 
         >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (3, 4))
-        >>> [(one.number, one.size) for one in pod.route(0, 11)], pod.hops(0, 11)
-        ([(0, 2), (1, 1)], 3)
+        >>> [(one.number, one.size) for one in pod.route(0, 11)]
+        [(0, 2), (1, 1)]
         """
         if self.topology in ("all_to_all", "switch"):
             number = 1 if self.topology == "all_to_all" else 0
@@ -183,10 +176,6 @@ class ChipPod:
                 ways.insert(0, LinkAxis(hops, self._form(size, number), number))
             first, second = first // size, second // size
         return tuple(ways)
-
-    def hops(self, first: int, second: int) -> int:
-        """Return over how many links a message goes from one chip to another."""
-        return sum(axis.size for axis in self.route(first, second))
 
     def _form(self, size: int, number: int) -> AxisForm:
         if self.topology in ("all_to_all", "switch"):

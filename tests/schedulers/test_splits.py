@@ -488,7 +488,7 @@ def test_no_degree_is_faster_than_what_is_taken(
 
 
 def test_more_chips_than_few_are_not_slower() -> None:
-    """32 heads on 16 of 20 (4 x 5) and of 24 (4 x 6) chips, parts of their sides; on all 32."""
+    """32 heads on 16 of 20 (4 x 5) and of 24 (4 x 6) chips, parts of their sides; then on 32."""
     workload = build("llama3-8b", phase="decode", kv_len=64, batch=3)
     pods = [load_accelerator("tpu_v5e", [f"chips={count}"]) for count in (16, 20, 24, 32)]
     cycles = [simulate(workload, pod, "deployed").run.cycles for pod in pods]
