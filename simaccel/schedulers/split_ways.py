@@ -6,7 +6,7 @@ Not all of them are legal: which exchanges the cuts need is found in `simaccel.s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -230,12 +230,18 @@ def divisors(count: int) -> list[int]:
     return [n for n in range(count, 0, -1) if count % n == 0]
 
 
+def cuts_of(workload: Workload, counts: Iterable[int]) -> dict[int, RankCuts]:
+    """Return the cuts of a workload in each number of pieces that divides one of ``counts``."""
+    numbers = {1, *(part for count in counts for part in divisors(count))}
+    return {number: RankCuts(workload, number) for number in numbers}
+
+
 def possible_splits(
     ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
 ) -> Iterator[tuple[str, Spreads]]:
     """Yield splits by name, and note those that a size doesn't allow.
 
-    ``ways``: cuts into each number of pieces that divides the chips.
+    ``ways``: cuts into each number of pieces that divides ``count``.
     """
     workload = ways[count].workload
     is_transformer = workload.parameters.get("kind") in KINDS

@@ -34,7 +34,7 @@ from simaccel.schedulers.parallel import (
     share_of,
 )
 from simaccel.schedulers.split_ways import (
-    RankCuts,
+    cuts_of,
     degrees_of_chips,
     divisors,
     possible_splits,
@@ -128,7 +128,7 @@ def _fastest(
             make = partial(_legal_split, _UNDIVIDED, work, alone)
             possible.append((SplitCost(0, Fraction(), 0), make))
         counts = accelerator.pod.split_counts
-        ways = {n: RankCuts(workload, n) for n in (*counts, 1)}
+        ways = cuts_of(workload, counts)
         possible += [
             (_least_cost(work, spreads), partial(_legal_split, name, work, spreads))
             for count in counts
@@ -239,7 +239,7 @@ def legal_splits(
 ) -> tuple[list[LegalSplit], dict[str, str]]:
     """Return the legal splits into ``count`` pieces, and by name what the other splits lack."""
     legal, reasons = list[LegalSplit](), dict[str, str]()
-    ways = {n: RankCuts(workload, n) for n in divisors(count)}
+    ways = cuts_of(workload, [count])
     for name, spreads in possible_splits(ways, count, reasons):
         try:
             legal.append(_make_legal(name, workload, spreads, accelerator))
@@ -255,7 +255,7 @@ def split_by_name(name: str, workload: Workload, accelerator: Accelerator) -> Le
         InputError: there is none.
     """
     counts = accelerator.pod.split_counts
-    ways = {n: RankCuts(workload, n) for n in (*counts, 1)}
+    ways = cuts_of(workload, counts)
     possible = chain(
         [(_UNDIVIDED, dict.fromkeys(workload.by_name, ()))],
         *(possible_splits(ways, count, {}) for count in counts),

@@ -497,6 +497,14 @@ def test_more_chips_than_few_are_not_slower() -> None:
     assert 18 in pods[2].pod.split_counts  # 3 x 6
 
 
+def test_numbers_of_pieces_have_parts_that_are_none() -> None:
+    """20 chips are 1 x 4 x 5, of which 16 (1 x 4 x 4) are a part, but 8 (2 x 2 x 2) aren't."""
+    pods = [load_accelerator("tpu_v4", [f"chips={count}"]) for count in range(17, 65)]
+    for pod in pods:
+        split = fastest_split(build("llama3-8b", phase="decode", kv_len=64, batch=12), pod)
+        assert len(split.pod.places[0]) in (1, *pod.pod.split_counts)
+
+
 def test_sharded_weights_fit_where_whole_ones_do_not() -> None:
     """All 16.1 GB of weights don't fit 12 GiB, a quarter does: else 1,561,730,378 cycles."""
     workload = build("llama3-8b", phase="prefill", prompt=8192, batch=4, scope="model")
