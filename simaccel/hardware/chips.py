@@ -29,7 +29,7 @@ Numbering = tuple[tuple[int, int], ...]
 _MOST_BLOCKS: Final = 3
 """Forms of a block that are tried, those with the shortest sides first."""
 _FEW_CHIPS, _SOME_CHIPS = 16, 64
-"""Most chips of which any number may work, and any that is a part of their torus."""
+"""Most chips that may work beside idle ones: in any number, and as a part of their torus."""
 
 
 class ChipAxis(NamedTuple):
@@ -108,8 +108,8 @@ class ChipPod:
 
     def _holds(self, count: int) -> bool:
         """Return whether so many chips may work: few, or with sides that are in those."""
-        part = self.take_chips(count) if self.count <= _SOME_CHIPS else None
-        if part is None or self.count <= _FEW_CHIPS:
+        part = self.take_chips(count) if count <= _SOME_CHIPS else None
+        if part is None or count <= _FEW_CHIPS:
             return part is not None
         return all(map(le, sorted(part.shape), sorted(self.shape)))
 
