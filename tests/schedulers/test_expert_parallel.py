@@ -196,7 +196,7 @@ def test_more_chips_than_experts(phase: str, batch: int, ways: int, better: str)
 def test_more_chips_than_experts_are_no_split_by_default() -> None:
     layer = build("mixtral-8x7b", phase="decode", batch=16, kv_len=512)
     tried = [ways_of(one.parameters["experts"]) for one in grouped_experts(layer, _chips(9 * 16))]
-    assert set(tried) == {1, 3, 6}
+    assert set(tried) == {1, 3, 5, 6, 7}  # those that do not divide 8 are padded
 
 
 def test_a_token_reads_the_experts_that_it_uses() -> None:
