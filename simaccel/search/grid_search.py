@@ -62,7 +62,8 @@ def search(
         if not (climb.walks and goal.is_over):
             climb.go(room)
     for holding in climb.loose_holdings():
-        climb.go(goal.room, holding)
+        for crosses in (False, True):
+            climb.go(goal.room, holding, crosses=crosses)
     if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
         climb.prove()
     result = SearchResult(climb.best, climb.account(name), climb.sets)
@@ -101,6 +102,8 @@ class _Climb:
     walks: list[CandidateWalk] = field(default_factory=list)
     around: dict[tuple[int, tuple[int, ...]], CandidateSet | None] = field(default_factory=dict)
     """Neighbours by what they are near to: a set, and numbers in it."""
+    crosses: bool = True
+    """Whether neighbours may have other stationarities than those searched."""
     proof: int = 0
     """The number of candidates of all tile sizes, if they are searched."""
     proofs: list[CandidateWalk] = field(default_factory=list)
@@ -113,13 +116,14 @@ class _Climb:
         """The value that the next candidate's objective is to be below."""
         return self.limit if self.best is None else self.best.value
 
-    def go(self, room: int, holding: int | None = None) -> None:
+    def go(self, room: int, holding: int | None = None, *, crosses: bool = True) -> None:
         """Walk through the candidates that fit a room, and search near the best.
 
         ``holding``: only candidates with these stationarities, as if nothing was known. Near the
-        best of another holding there may be something better than near the best of all.
+        best of another holding there may be something better than near the best of all; what is
+        near has them, too (the search that is narrowed to them), unless it ``crosses`` to others.
         """
-        known = self.best
+        known, self.crosses = self.best, crosses
         if holding is not None:
             self.best = None
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), holding)
@@ -239,9 +243,8 @@ class _Climb:
         is_near = candidates is not self.grid
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
         near = EFFORT.near_in_less if is_less or holding is not None else EFFORT.near
-        walk = CandidateWalk(
-            candidates, near, is_near=is_near, holding=None if is_near else holding
-        )
+        held = None if is_near and self.crosses else holding
+        walk = CandidateWalk(candidates, near, is_near=is_near, holding=held)
         walk.go(room, stopping, self.below)
         self._take_best(walk)
         self.walks.append(walk)
