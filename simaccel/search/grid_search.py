@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
@@ -61,9 +62,8 @@ def search(
     for room in rooms:
         if not (climb.walks and goal.is_over):
             climb.go(room)
-    for holding in climb.loose_holdings():
-        for crosses in (False, True):
-            climb.go(goal.room, holding, crosses=crosses)
+    for holding, crosses in product(climb.loose_holdings(), (False, True)):
+        climb.go(goal.room, holding, crosses=crosses)
     if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
         climb.prove()
     result = SearchResult(climb.best, climb.account(name), climb.sets)
