@@ -15,9 +15,9 @@ from typing import Final
 
 from yaml import safe_dump, safe_load
 
+from simaccel.importers.gemmini import LEVELS, parse_gemmini
 from validation.silicon.gemmini.model import MEASURED, Row, simulated
 from validation.silicon.gemmini.rows import HERE, measured, read
-from validation.silicon.gemmini.strings import LEVELS, parse_gemmini
 
 LATENCIES: Final = (30, 40, 50, 60, 70, 80)
 """Cycles."""

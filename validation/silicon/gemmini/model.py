@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from simaccel import simulate
+from simaccel.importers.gemmini import RANKS, gemmini_mapping, parse_gemmini
 from simaccel.machine.machine import Run
 from simaccel.workload import Workload
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.tensors import make_tensors
-from validation.silicon.gemmini.strings import RANKS, gemmini_mapping, parse_gemmini
 from validation.silicon.runs import loaded
 
 Row = Map[str, str]

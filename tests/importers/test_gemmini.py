@@ -2,14 +2,15 @@
 
 import pytest
 
+from simaccel.importers.gemmini import gemmini_mapping, parse_gemmini
 from simaccel.mapping.node_text import node_text
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
 from tests.refusals import faults_of, refusal_of
-from validation.silicon.gemmini.strings import gemmini_mapping, parse_gemmini
 
 PRODUCT = "L3[WIO] P2 C3 K12 - L2[WI] N1 K16X - L1[O] K4 C64 P8 C16X - L0[W] P8"
 """Of 128 x 3072 by 3072 x 768."""
+LEVELS = [level.split(" ", 1) for level in PRODUCT.split(" - ")]
 STEM = "L3[WIO] P7 Q14 - L2[WI] Q2 K16X - L1[O] K4 S7 R7 P4 C3X - L0[W] Q4 P4"
 
 
@@ -60,6 +61,14 @@ def test_channels_that_nothing_spreads_have_a_row() -> None:
     workload = conv2d(m=16, c=1, p=2, q=2, r=3, s=3, bytes_per_element=1)
     text = "L3[WIO] Q2 - L2[WI] K16X - L1[O] S3 R3 - L0[W] P2"
     assert "spread c 1 rows" in lines(workload, text)
+
+
+def test_every_factor_is_accounted_for() -> None:
+    account = parse_gemmini(PRODUCT, "row 3").account()
+    names = [f"{level}.{one}" for level, *_, factors in LEVELS for one in factors.split()]
+    assert [one.name for one in account.entries] == names
+    assert [one.name for one in account.entries if one.how != "taken"] == ["L2[WI].N1"]
+    assert account.source == "row 3"
 
 
 @pytest.mark.parametrize(

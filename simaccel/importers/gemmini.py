@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, require_none, suggest
+from simaccel.files.accounting import AccountEntry, FileAccount, How
 from simaccel.hardware.spatial import Fan
 from simaccel.mapping import tree
 from simaccel.units import ARRAY
@@ -61,6 +62,15 @@ class GemminiNest:
             for factor in factors:
                 found *= factor.pieces if factor.rank == rank else 1
         return found
+
+    def account(self) -> FileAccount:
+        """Return the account of the factors."""
+        entries = (
+            AccountEntry(f"{level}.{factor}", *_fate(level, factor), kind="factor")
+            for level, factors in self.levels.items()
+            for factor in factors
+        )
+        return FileAccount(self.source, tuple(entries))
 
 
 def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
@@ -156,6 +166,17 @@ def _wrong(
         yield "X after K at L2[WI] and after C at L1[O]"
     elif also := before.get((factor.rank, factor.spatial)):
         yield f"each rank once at a level, beside one with X; also {also}"
+
+
+def _fate(level: str, one: MappingFactor) -> tuple[How, str]:
+    """Return (what became of a factor, why)."""
+    if one.pieces == 1:
+        return "harmless", "one piece"
+    if one.spatial:
+        return "taken", f"spread over {SPATIAL[level][1]}"
+    if level in LEVELS[:2]:
+        return "taken", f"loop over {RANKS[one.rank]}"
+    return "taken", "size of a tile, which the array goes through in an order of its own"
 
 
 def _convolution(workload: Workload, nest: GemminiNest) -> Einsum:
