@@ -211,9 +211,15 @@ def suggest_field(word: str, fields: Iterable[str]) -> str:
 
 
 def nearest_field(word: str, fields: Sequence[str]) -> str:
-    """Return the field that was probably meant; empty if no spelling is close."""
+    """Return the field that was probably meant; empty if no spelling is close.
+
+    >>> nearest_field("capcity", ["capacity_bytes", "source"])
+    'capacity_bytes'
+    """
+    beginnings = {field[: len(word) + 1]: field for field in reversed(fields)}
     near = [field for field in fields if field.startswith(word)]
     near = near or get_close_matches(word, fields, n=1, cutoff=_NEAR)
+    near = near or [beginnings[one] for one in get_close_matches(word, beginnings, 1, _NEAR)]
     return near[0] if near else ""
 
 

@@ -258,6 +258,8 @@ def suggest_parameter(name: str) -> str:
     fields = leaf_fields(Accelerator)
     if "." in name and not name.startswith(_OF_WORKLOAD):
         return unknown_field(name, [*fields])
+    if name.replace("_", "-") in PARAMETERS:
+        return f"{MEANT} '{name.replace('_', '-')}'?"
     if name.replace("-", "_") in WorkloadSizes.__annotations__ or name in _SHAPE:
         return f"{MEANT} '{_OF_WORKLOAD}{name}'?"
     inside = [field for field in fields if field.endswith(f".{name}")]
