@@ -1,7 +1,6 @@
 """Run the command line: `python -m simaccel`, and what the command `simaccel` starts."""
 
 import atexit
-import ctypes
 import gc
 import os
 import signal
@@ -31,7 +30,9 @@ _came: list[int] = []
 def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, also while modules are loaded."""
     gc.set_threshold(_ALLOCATIONS)
-    with suppress(AttributeError, OSError, TypeError):  # other systems keep their own limits
+    with suppress(AttributeError, ImportError, OSError, TypeError):  # other systems have their own
+        import ctypes  # noqa: PLC0415 - not in every Python
+
         for limit in _GLIBC_LIMITS:
             ctypes.CDLL(None).mallopt(limit, _KEPT_BYTES)
     # pydantic would look for plug-ins of its own, and end where any package's metadata is damaged

@@ -29,7 +29,10 @@ Numbering = tuple[tuple[int, int], ...]
 _MOST_BLOCKS: Final = 3
 """Forms of a block that are tried, those with the shortest sides first."""
 _FEW_CHIPS, _SOME_CHIPS = 16, 64
-"""Most chips that may work beside idle ones: in any number, and as a part of their torus."""
+"""Most chips that may work beside idle ones: in any number, and with sides that fit in the torus.
+
+They are linked as so many chips of their own: a side may close that is open in a larger torus.
+"""
 
 
 class ChipAxis(NamedTuple):

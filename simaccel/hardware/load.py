@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -30,13 +30,6 @@ from simaccel.hardware.presets import (
     with_presets,
 )
 from simaccel.hardware.sections import contradictions
-
-_OF_MODEL: Final = {
-    "dram.map": "banked",
-    "dram.request_bytes": "requests",
-    "dram.requests_in_flight": "requests",
-}
-"""Fields that one model of the DRAM uses, and the others would ignore."""
 
 
 def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[Fault]]:
@@ -131,13 +124,6 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
             _put_value(raw, field.split("."), read)
     if files:
         follow_topology(raw, files)
-    dram: dict[str, Any] = raw["dram"] if isinstance(raw.get("dram"), dict) else {}
-    faults += [
-        Fault(files[field], field, dram.get(name), f"a value with dram.model={of}")
-        for field, of in _OF_MODEL.items()
-        if field in files and dram.get("model", "channel") != of and "dram.model" not in files
-        for name in [field.partition(".")[2]]
-    ]
     return files, faults
 
 

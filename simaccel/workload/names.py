@@ -127,7 +127,7 @@ def parse_sizes(
     Raises:
         InputError: all unknown, missing and repeated keys, and all values that are no sizes.
     """
-    if re.search(r"=[^,]*=", text):
+    if re.search(r"=[^,=]+=", text):
         form = ",".join(re.split(r"[\s;,]+", text.strip()))
         raise InputError([Fault(source, "shape", text, f"commas between sizes, as in {form}")])
     if text.strip() and "=" not in text:  # one mistake, not one for each key

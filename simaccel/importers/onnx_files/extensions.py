@@ -168,7 +168,7 @@ def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     }
     try:
         made = onnx.shape_inference.infer_node_outputs(schema, standard, types)["y"].tensor_type
-    except onnx.shape_inference.InferenceError:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
         return None
     return tuple(dim.dim_value for dim in made.shape.dim)
 
