@@ -29,10 +29,7 @@ Numbering = tuple[tuple[int, int], ...]
 _MOST_BLOCKS: Final = 3
 """Forms of a block that are tried, those with the shortest sides first."""
 _FEW_CHIPS, _SOME_CHIPS = 16, 64
-"""Most chips that may work beside idle ones: in any number, and with sides that fit in the torus.
-
-They are linked as so many chips of their own: a side may close that is open in a larger torus.
-"""
+"""Most chips that work beside idle ones: in any number, and by sides; linked as so many alone."""
 
 
 class ChipAxis(NamedTuple):
