@@ -1,5 +1,6 @@
 """Plug-ins that are broken stop those who use them, by name, and nobody else."""
 
+import errno
 import json
 import os
 import re
@@ -233,22 +234,48 @@ good = Exhibit(table=table, **plain)
 bad = Exhibit(table=fails, **plain)
 lost = Exhibit(table=table, find=fails, **plain)
 swept = Exhibit(table=table, **plain | {"sweep": "dram-latency=0,8", "heading": "{oh}"})
+odd = Exhibit(table=table, find=lambda *_: {"share": 1}, **plain)
+counts = Exhibit(table=table, find=lambda *_: {"cycles": 1}, **plain)
+found = Exhibit(
+    heading="needs {target}",
+    dataflow="naive,strips",
+    rows=lambda _, runs: [{"text": f"{run.result['share']} of {run.dataflow}"} for run in runs],
+    table=lambda rows: "; ".join(row["text"] for row in rows),
+    find=lambda target, point: {"result": {"share": target}},
+    draw=fails,
+)
 none = 7
 """
 
 
 @pytest.mark.parametrize(("name", "code", "output"), DATA["exhibits"])
 def test_an_exhibit_of_a_plug_in_is_shown_or_named(
-    install: Install, name: str, code: int, output: str
+    install: Install, tmp_path: Path, name: str, code: int, output: str
 ) -> None:
-    points = "".join(f"{own} = MODULE:{own}\n" for own in ("good", "bad", "lost", "swept", "none"))
+    names = ["good", "bad", "lost", "swept", "odd", "counts", "found", "none"]
+    points = "".join(f"{own} = MODULE:{own}\n" for own in names)
     install(f"[simaccel.exhibits]\n{points}gone = nowhere:it\n", code=EXHIBIT)
-    result = _run(f"compare --hw toy {GEMM} --jobs 1 --exhibit {name}")
-    target = plugins("simaccel.exhibits").get(name)
+    result = _run(
+        f"compare --hw toy {GEMM} --jobs 1 --exhibit {name}".replace("PNG", f"{tmp_path}/a.png")
+    )
+    target = plugins("simaccel.exhibits").get(name.partition(" ")[0])
     place = target[0].target if target else ""
     output = output.replace("NAIVE", str(simulate(gemm(m=9, k=7, n=5), "toy", "naive").cycles))
     assert (result.exit_code, output.replace("PLACE", place) in result.output) == (code, True)
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("error", [MemoryError("so much"), BrokenPipeError(errno.EPIPE, "x")])
+def test_output_that_fails_is_not_named_as_the_exhibits(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("simaccel.cli.output.show", fail)
+    result = _run(f"compare --hw toy {GEMM} --jobs 1 --exhibit breakdown")
+    said = "error: not enough memory: so much\n" * isinstance(error, MemoryError)
+    assert (result.exit_code, result.stderr) == (1, said)
 
 
 @pytest.mark.parametrize("what", ["SystemExit(3)", "KeyError('oh')"])

@@ -134,6 +134,7 @@ def compare(
     files = OutputFiles({"--csv": table, "--plot": plot}, force, experiment.inputs())
     from simaccel.cli import exhibit as saved
 
+    saved.require_fitting(exhibit, target, store, dry_run=dry_run)
     front = saved.read_front(pareto)
     if is_saved := bool(exhibit or front):
         experiment, sweep = saved.with_defaults(experiment, exhibit, sweep)

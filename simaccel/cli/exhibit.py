@@ -71,6 +71,21 @@ def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
     return f"buffer={','.join(kept)}"
 
 
+def require_fitting(
+    exhibit: str | None, target: float | None, store: str | None, *, dry_run: bool
+) -> None:
+    """Refuse ``target`` where runs are shown, ``store`` and ``dry_run`` where a search is.
+
+    What is stored are runs, whatever the exhibit searches.
+    """
+    finds = exhibit is not None and EXHIBITS[exhibit].find is not None
+    allowed = f"nothing with --exhibit {exhibit}"
+    given: dict[str, object] = {"--dry-run": "given" if dry_run else None, "--store": store}
+    if not finds:
+        allowed, given = "nothing without --exhibit bandwidth", {"--target": target}
+    require_none(fault(name, text, allowed) for name, text in given.items() if text is not None)
+
+
 def finder_of(
     exhibit: str | None, front: tuple[Figure, Figure] | None, target: float | None
 ) -> Callable[[Point], Record] | None:
@@ -86,7 +101,9 @@ def _find(exhibit: str, target: float, point: Point) -> Record:
     find = EXHIBITS[exhibit].find
     assert find is not None  # noqa: S101 - as of `finder_of`
     with EXHIBITS.running(exhibit, "searching"):
-        return find(target, point)
+        record = find(target, point)
+        replace(point.row, **record)  # what it returns are attributes of the row
+        return record
 
 
 def _find_front(front: tuple[Figure, Figure], point: Point) -> Record:
@@ -118,16 +135,21 @@ def show_exhibit(
         title += f": {exhibit.heading.format(target=TARGET if target is None else target)}"
         rows = exhibit.rows(points, runs)
         finite = [{key: None if n == inf else n for key, n in row.items()} for row in rows]
-        tables, lines = [exhibit.table(rows)] if rows else [], exhibit.notes(rows)
-        files = files if rows else OutputFiles({}, force=False)
-        files.show_rows(
-            title,
-            lambda: (*tables, *problem_lines(runs), *lines),
-            lambda: {"exhibit": name, "rows": finite},
-            csv=lambda: rows,
-            plot=lambda: exhibit.draw(rows, title, accelerator),
-            as_json=as_json,
-        )
+        tables, lines = [exhibit.table(rows)] if rows else [], [*exhibit.notes(rows)]
+
+    def draw() -> object:
+        with EXHIBITS.running(name, "drawing"):
+            return exhibit.draw(rows, title, accelerator)
+
+    files = files if rows else OutputFiles({}, force=False)
+    files.show_rows(
+        title,
+        lambda: (*tables, *problem_lines(runs), *lines),
+        lambda: {"exhibit": name, "rows": finite},
+        csv=lambda: rows,
+        plot=draw,
+        as_json=as_json,
+    )
 
 
 def read_front(text: str | None) -> tuple[Figure, Figure] | None:

@@ -65,8 +65,6 @@ RULES: Final = (
         "pareto",
     ),
     OptionRule("compare", "each mapping metric pipeline-parallel", "exhibit"),
-    OptionRule("compare", "dry-run store", "exhibit=bandwidth"),
-    OptionRule("compare", "target", "exhibit=bandwidth", needs=True),
     OptionRule("compare", "each", "sweep"),
     OptionRule("", "jobs", "dask", "whose processes are used"),
     OptionRule(
