@@ -80,10 +80,10 @@ def require_fitting(
     """
     finds = exhibit is not None and EXHIBITS[exhibit].find is not None
     allowed = f"nothing with --exhibit {exhibit}"
-    given: dict[str, object] = {"--dry-run": "given" if dry_run else None, "--store": store}
+    options: dict[str, object] = {"--dry-run": "given" if dry_run else None, "--store": store}
     if not finds:
-        allowed, given = "nothing without --exhibit bandwidth", {"--target": target}
-    require_none(fault(name, text, allowed) for name, text in given.items() if text is not None)
+        allowed, options = "nothing without --exhibit bandwidth", {"--target": target}
+    require_none(fault(name, text, allowed) for name, text in options.items() if text is not None)
 
 
 def finder_of(
