@@ -188,6 +188,23 @@ def wrong(): raise click.UsageError("not so")
 def refused(): raise InputError([Fault("f", "a", 1, "2")])
 @click.command()
 def ends(): raise SystemExit(5)
+@click.command()
+def pipe(): raise BrokenPipeError(32, "closed")
+@click.command()
+def full(): raise MemoryError("so much")
+class Strict(click.ParamType):
+    name = "strict"
+    def convert(self, value, *_): raise ValueError(value)
+@click.command()
+@click.argument("given", type=Strict())
+def reads(given): pass
+@click.group()
+def group(): pass
+group.add_command(good)
+group.add_command(bad)
+group.add_command(reads)
+def fails(*_, **__): raise KeyError("oh")
+def opens(ctx, *_, **__): ctx.exit(7)
 """
 
 
@@ -207,6 +224,19 @@ def test_a_command_of_a_plug_in_runs_or_is_named(
     assert "bound Bound the DRAM traffic" in listed
     assert _run(f"run --hw toy {GEMM} --quiet").exit_code == 0  # of simaccel, not of the plug-in
     assert _run("mine --times 2").exit_code == (0 if known else code if output != "" else 2)
+
+
+@pytest.mark.parametrize(("line", "code", "output"), DATA["lines"])
+def test_whatever_fails_in_commands_and_axes_of_a_plug_in_is_named(
+    install: Install, line: str, code: int, output: str
+) -> None:
+    names = ("group", "reads", "pipe", "full")
+    commands = "".join(f"{name} = MODULE:{name}\n" for name in names)
+    axes = "".join(f"{name} = MODULE:{name}\n" for name in ("fails", "number", "opens"))
+    install(f"[simaccel.commands]\n{commands}[simaccel.axes]\n{axes}", code=COMMANDS)
+    result = _run(line.replace("GEMM", f"--hw toy {GEMM}"))
+    said = re.sub(r"\(broken_\w+:(\w+)\)", r"(\1)", result.output)
+    assert (result.exit_code, said) == (code, output)
 
 
 def test_a_function_of_a_plug_in_is_one_of_simaccel(install: Install) -> None:

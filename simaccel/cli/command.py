@@ -84,18 +84,27 @@ def _read_help(target: str) -> str:
 
 
 def _accept_command(plugin: Plugin, loaded: object) -> click.Command:
-    """Name the plug-in in whatever its command raises; what click raises ends it as any other."""
+    """Name the plug-in in whatever its command, or group of them, raises as it is read or run."""
     if not isinstance(loaded, click.Command):
         raise plugin.error(f"is a {type(loaded).__name__}, not a command of click")
-    run = loaded.callback
-
-    def run_named(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - of click
-        ends = click.ClickException, click.Abort, click.exceptions.Exit, SystemExit, MemoryError
-        with plugin.running("running", *ends):
-            return run(*args, **kwargs) if run else None
-
-    loaded.callback = run_named
+    for method in ("make_context", "invoke"):
+        setattr(loaded, method, name_failures(plugin, getattr(loaded, method)))
     return loaded
+
+
+def name_failures(plugin: Plugin, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a plug-in that is named in whatever it raises, but for ends of commands.
+
+    These are what click raises, and the ends of any other command: its pipe closed, no memory.
+    """
+    click_ends = click.ClickException, click.Abort, click.exceptions.Exit
+    ends = *click_ends, SystemExit, MemoryError, BrokenPipeError
+
+    def run_named(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of click
+        with plugin.running("running", *ends):
+            return run(*args, **kwargs)
+
+    return run_named
 
 
 Values = Mapping[str, object]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES
-from simaccel.cli.command import Command
+from simaccel.cli.command import Command, name_failures
 from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace
 from simaccel.cli.options import (
     JOBS_HELP,
@@ -231,10 +231,12 @@ def _own_space(axes: Sequence[str]) -> Callable[..., None] | None:
     from simaccel.study.parameters import parameter_of
 
     for name in (text.partition("=")[0].strip() for text in axes):
-        if parameter_of(name) is None and (found := plugin("simaccel.axes", name)):
-            with found.running("loading"):
-                explore_own: Callable[..., None] = found.load()
-                return explore_own
+        if parameter_of(name) is None and (axis_plugin := plugin("simaccel.axes", name)):
+            with axis_plugin.running("loading"):
+                explore_own = axis_plugin.load()
+            if not callable(explore_own):
+                raise axis_plugin.error(f"is a {type(explore_own).__name__}, not a function")
+            return name_failures(axis_plugin, explore_own)
     return None
 
 
