@@ -15,7 +15,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes
 from simaccel.hardware.resources import limits_of
 from simaccel.run.limits import kind_of, loading_cycles, operators_of
-from simaccel.search.problems import parts
+from simaccel.search.problems import Options, parts
 from simaccel.study.experiment import simulate
 from simaccel.trace import TraceReader
 from simaccel.workload import Workload
@@ -24,8 +24,10 @@ FUSED: Final = "flash"
 """What an attention is searched with: of the dataflows with a fork the one with most choices."""
 ALONE: Final = "flex"
 """What an operator on its own is searched with."""
-_FEWER = 0.95
+_FEWER: Final = 0.95
 """Of the bytes that a run moves; what saves less is not worth another dataflow."""
+_WITHIN: Final = 0.05
+"""How far above the fastest it may be: what is proposed is to be better, not the best."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     dataflow = FUSED if len(names) > 1 else ALONE
     alone = workload.select_operators(names)
     try:
-        best = simulate(alone, accelerator, dataflow).run
+        best = simulate(alone, accelerator, dataflow, options=Options(tolerance=_WITHIN)).run
     except SimaccelError:  # nothing fits, or an operator that this dataflow doesn't take
         return None
     times = workload.times(names[0])

@@ -176,9 +176,9 @@ class _Climb:
     def loose_holdings(self) -> list[int]:
         """Return the stationarities of an operator to search on their own, if bounds are loose.
 
-        Bounds are loose if they leave much to gain of the whole workload. Those whose bounds are
-        above the best by as much are left out. Fused operators have none of these, as they have far
-        more combinations.
+        Bounds are loose if they leave much to gain of the whole workload, more than the tolerance.
+        Those whose bounds are above the best by as much are left out. Fused operators have none of
+        these, as they have far more combinations.
         """
         goal, grid = self.goal, self.grid
         is_free = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
@@ -186,7 +186,7 @@ class _Climb:
             return []
         whole = max(self.best.value, goal.part * goal.parts)
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
-        if (self.best.value - bound) / whole <= EFFORT.loose:
+        if (self.best.value - bound) / whole <= max(EFFORT.loose, goal.tolerance):
             return []
         fits, columns = grid.fitting(goal.room), grid.columns
         fits = fits[columns.bounds[fits] <= self.best.value * (1 + EFFORT.loose)]
