@@ -149,7 +149,8 @@ class ExperimentOptions:
         if self.search.constraints:
             self.search.require_constraints()
         if self.searches():
-            beside = several and self.search.mapspace is not None and not self.is_spatial()
+            beside = several and self.search.mapspace is not None
+            beside = beside and (self._is_plugged() or not self.is_spatial())
             self._refuse_dataflow(beside=beside)
             first = self._dataflows(several=True) if beside and self.dataflow else []
             search = self.search
@@ -187,9 +188,12 @@ class ExperimentOptions:
             return False
         if self.search.mapspace is not None:
             return True
-        name = self.dataflow  # a plug-in's may take spatial arrays, too
-        is_plugged = name is not None and name not in DATAFLOWS and name in dataflow_names()
-        return self.is_spatial() and not is_plugged
+        return self.is_spatial() and not self._is_plugged()
+
+    def _is_plugged(self) -> bool:
+        """Return whether all dataflows are those of plug-ins, which may take spatial arrays."""
+        plugged = {*dataflow_names()} - {*DATAFLOWS}
+        return self.dataflow is not None and plugged.issuperset(self._dataflows(several=True))
 
     def is_spatial(self) -> bool:
         """Return whether the accelerator has a spatial array; False if it can't be read."""

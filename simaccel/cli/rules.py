@@ -18,7 +18,8 @@ class OptionRule(NamedTuple):
 
     Each of ``options`` is refused if one of ``beside`` is given (``NAME=VALUE``: with this value);
     with ``needs``, if none is; with empty ``beside``, always. ``options`` of ``*``: all of the
-    command except ``taken``. ``reason``: appended to the allowed values in the message.
+    command except ``taken``. ``unless``: an option beside which the rule doesn't hold. ``reason``:
+    appended to the allowed values in the message.
     """
 
     commands: str
@@ -27,6 +28,7 @@ class OptionRule(NamedTuple):
     reason: str = ""
     needs: bool = False
     taken: str = ""
+    unless: str = ""
 
 
 _SEARCH: Final = (
@@ -45,6 +47,10 @@ RULES: Final = (
         _SINGLE, f"pipeline {_SEARCH} jobs dask explain", f"dataflow={DIRECTIVES}", "which sets it"
     ),
     OptionRule("map", "plot", f"dataflow={DIRECTIVES}", "which sets it"),
+    OptionRule(
+        *("compare", f"pipeline {_SEARCH}", f"dataflow={DIRECTIVES}", "which sets it"),
+        unless="mapspace",
+    ),
     OptionRule("run", _OF_ONE_RUN, "pipeline-parallel generate", "which runs several workloads"),
     OptionRule("run", "phase", "generate", "which has both"),
     OptionRule("generate", "phase", reason="as a generation has both"),
@@ -105,7 +111,7 @@ def require_rules(ctx: click.Context) -> None:
 def _faults(rule: OptionRule, options: Mapping[str, object]) -> Iterator[Fault]:
     names = rule.beside.split()
     present = next((text for name in names if (text := _spell(name, options))), "")
-    if names and bool(present) is rule.needs:
+    if (names and bool(present) is rule.needs) or rule.unless in options:
         return
     allowed = f"nothing with {present}" if names else "nothing"
     if rule.needs:

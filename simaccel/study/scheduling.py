@@ -13,6 +13,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import (
     DATAFLOWS,
     MAPSPACES,
+    NotMappableError,
     Options,
     canonical_dataflow,
     make_mapping,
@@ -38,7 +39,8 @@ def schedule_workload(
 
     A mapping that an earlier call stored is read from disk (``recall_or_search``). ``record`` is
     called with the account of each search, whether this call or an earlier one did it. For several
-    chips, one chip's share of the workload is searched, as if links took no time.
+    chips, one chip's share of the workload is searched, as if links took no time; where a dataflow
+    takes no share and no degrees are given, every chip does the whole workload.
 
     Raises:
         SimaccelError: as of ``make_mapping``.
@@ -46,17 +48,22 @@ def schedule_workload(
     options = options or Options()
     workload = compile_for(workload, accelerator, dataflow, options)
     share = chip_share(workload, accelerator, options, dataflow)
-    part, chip = workload, accelerator
+    part, chip, is_cut = workload, accelerator, options.has_degrees
     if share is not None:
         part, chip, options = share.pod.workload, share.accelerator, share.options
-    mapping = recall_or_search(
-        part,
-        chip,
-        dataflow,
-        settle_options(options, chip),
-        lambda settled: make_mapping(part, chip, dataflow, settled),
-        record=record,
-    )
+    try:
+        mapping = recall_or_search(
+            part,
+            chip,
+            dataflow,
+            settle_options(options, chip),
+            lambda settled: make_mapping(part, chip, dataflow, settled),
+            record=record,
+        )
+    except NotMappableError:
+        if share is None or is_cut:
+            raise
+        return make_mapping(workload, chip, dataflow, options)
     if share is None:
         return mapping
     cuts = share.spreads, share.pod, mapping, accelerator.pod

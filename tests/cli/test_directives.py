@@ -154,6 +154,72 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
     assert "spread m 1 cols" in mapped.stdout
 
 
+def _product(path: Path, k: int, maps: str) -> Path:
+    """Write a product of 8 x k x 8 with the dataflow ``maps``."""
+    path.write_text(
+        f"Network p {{ Layer a {{ Type: GEMM Dimensions {{ M: 8, N: 8, K: {k} }}"
+        f" Dataflow {{ {maps} }} }} }}"
+    )
+    return path
+
+
+_BY_N = "TemporalMap(1,1) M; SpatialMap(1,1) N; TemporalMap(1,1) K;"
+_BY_M = "TemporalMap(1,1) N; SpatialMap(1,1) M; TemporalMap(1,1) K;"
+_MACHINE = "--hw maestro_256"
+
+
+def test_chips_do_all_of_what_directives_describe(cli: Call, tmp_path: Path) -> None:
+    """As directives are of whole layers, each chip does them; degrees are refused."""
+    line = f"compare {_MACHINE} --workload {_product(tmp_path / 'p.m', 256, _BY_N)}"
+    line += " --set links.bytes_per_second=10GB/s --dataflow directives"
+    one, two = _json(cli, f"{line} --chips 1,2 --json")
+    assert 8 * 256 < one["cycles"] == two["cycles"]  # 8 rows, each of 256 steps of 8 PEs
+    assert two["macs"] == one["macs"] == 8 * 256 * 8
+    run = line.replace("compare", "run") + " --chips 2"
+    assert "2 chips in a ring: each does all of it" in cli.printed(run)
+    explained = run.replace("run", "explain", 1) + " --no-measure --json"
+    (group,) = json.loads(cli.printed(explained))["groups"]
+    assert group["machine"]["cycles"] == one["cycles"]
+
+
+def test_explain_takes_directives_of_the_dataflow_alone(cli: Call, tmp_path: Path) -> None:
+    """A mapping made of other directives has those of its tree: N on PEs, 8 x 256 steps."""
+    first = _product(tmp_path / "first.m", 256, _BY_N)
+    mapping = tmp_path / "m.yaml"
+    cli.printed(f"map {_MACHINE} --workload {first} --dataflow directives -o {mapping}")
+    shown = []
+    for name, maps in (("same.m", _BY_N), ("other.m", _BY_M), ("bad.m", f"{_BY_M} Cluster(0,P);")):
+        file = _product(tmp_path / name, 256, maps)
+        line = f"explain {_MACHINE} --workload {file} --mapping {mapping} --no-measure --json"
+        (group,) = json.loads(cli.printed(line))["groups"]
+        shown.append(group["directives"]["cycles"])
+    assert shown[0] == pytest.approx(8 * 256, rel=0.05)
+    assert shown == shown[:1] * 3
+
+
+def test_a_layer_cut_over_cores_has_the_directives_of_its_tree(cli: Call, tmp_path: Path) -> None:
+    """A core takes half of the 16 x 256 x 9 steps; the file's directives are of all of them."""
+    file = tmp_path / "c.m"
+    file.write_text(
+        "Network n { Layer c { Type: CONV Dimensions { K: 32, C: 16, R: 3, S: 3, Y: 18, X: 18 }"
+        " Dataflow { SpatialMap(1,1) K; TemporalMap(1,1) C; TemporalMap(Sz(R),1) Y;"
+        " TemporalMap(Sz(S),1) X; TemporalMap(Sz(R),Sz(R)) R; TemporalMap(Sz(S),Sz(S)) S; } } }"
+    )
+    line = f"explain {_MACHINE} --workload {file} --dataflow directives --no-measure --json"
+    (group,) = json.loads(cli.printed(f"{line} --set cores.count=2"))["groups"]
+    assert group["machine"]["cycles"] == pytest.approx(8 * 256 * 9, rel=0.02)
+    assert group["directives"]["cycles"] == pytest.approx(8 * 256 * 9, rel=0.02)
+
+
+def test_compare_takes_mapspaces_beside_directives(cli: Call, tmp_path: Path) -> None:
+    file = _product(tmp_path / "p.m", 16, _BY_N)
+    line = f"compare {_MACHINE} --workload {file} --dataflow directives"
+    rows = _json(cli, f"{line} --set mapspace=pfm --set patience=3 --json")
+    assert [row["dataflow"] for row in rows] == ["directives", "pfm"]
+    said = cli.refused(f"{line},flex --set mapspace=pfm")
+    assert "--dataflow: got 'directives,flex'; allowed: nothing if a mapspace is searched" in said
+
+
 @pytest.mark.parametrize(("line", "told"), DATA["run"])
 def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:
     assert told in cli.refused(f"run --dataflow directives {line.format(net=net)}")

@@ -362,6 +362,7 @@ class _Sharding:
             self.workload.repeat,
             self.workload.parameters,
             self.workload.once,
+            source=self.workload.source,
         )
         reference = WorkloadReference(workload.name, workload.fingerprint)
 

@@ -70,7 +70,7 @@ def explain(
             progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
             fast_forward=fast_forward,
         )
-    is_directed = result.mapping.dataflow == DIRECTIVES and result.workload.source[1]
+    is_directed = inputs[-1] == DIRECTIVES
     explained = explained_of(result, directives_for(result.workload).layers if is_directed else ())
     if measure:
         with ProgressBar("measuring") as bar:

@@ -23,8 +23,9 @@ from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.hardware.resources import limits_of
 from simaccel.machine.machine import OperatorRun
+from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
-from simaccel.mapping.tree import Fork, Group, nodes, paths
+from simaccel.mapping.tree import Fork, Group, Spread, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
@@ -110,7 +111,8 @@ def explain(
 ) -> tuple[GroupExplanation, ...]:
     """Return the explanation of each group of a run.
 
-    ``directed``: the directives from which the mapping was made, if it was.
+    ``directed``: the directives from which the mapping was made, if it was; they are of whole
+    layers, so that a layer cut over cores has those of its tree.
     """
     workload, accelerator = result.workload, result.accelerator
     ran = {run.name: run for run in result.run.operators}
@@ -126,7 +128,8 @@ def explain(
         together = [parts[name] for name in names]
         for run, group, space in together:
             part = _GroupFigures(result, run, group, space, is_kept=run.name in kept)
-            directed_as = written.get(group.name)
+            is_cut = any(isinstance(node, Spread) and node.level == CORES for node in group.tree)
+            directed_as = None if is_cut else written.get(group.name)
             runtime = part.runtime() if directed_as is None else part.directed_runtime(directed_as)
             disagreements = (
                 *disagreement.against_prediction(run, predicted[run.name]),

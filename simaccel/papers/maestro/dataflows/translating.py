@@ -42,6 +42,7 @@ from simaccel.papers.maestro.dataflows.reading import (
     parse_directives,
     require_pes,
 )
+from simaccel.search.problems import NotMappableError
 from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of
 
@@ -56,7 +57,7 @@ def directives_for(workload: Workload) -> Directives:
 
     Raises:
         InputError: the workload is not from a description, or what is wrong with its dataflows.
-        NotDirectedError: an operator has other sizes than its layer.
+        NotMappableError: an operator has other sizes than its layer.
     """
     file, text = workload.source
     if not text:
@@ -66,7 +67,7 @@ def directives_for(workload: Workload) -> Directives:
     layers = tuple(layer for layer in every.layers if layer.name in workload.by_name)
     for layer in layers:
         if workload.operator(layer.name).ranks != layer.layer.shape().ranks:
-            raise NotDirectedError(f"layer {layer.name}: another size than in {file}")
+            raise NotMappableError(f"layer {layer.name}: another size than in {file}")
     return replace(every, layers=layers)
 
 
@@ -75,6 +76,7 @@ def schedule(workload: Workload, accelerator: Accelerator, _options: object) -> 
 
     Raises:
         InputError: as of ``directives_for``, or a cluster has more PEs than the array.
+        NotMappableError: as of ``directives_for``.
         NotDirectedError, NotSpatialError: as of ``directed_mapping``.
     """
     directives = directives_for(workload)
