@@ -9,11 +9,11 @@ from typing import Any
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.files import require_same
+from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import (
     DATAFLOWS,
     MAPSPACES,
-    NotMappableError,
     Options,
     canonical_dataflow,
     make_mapping,
@@ -60,7 +60,7 @@ def schedule_workload(
             lambda settled: make_mapping(part, chip, dataflow, settled),
             record=record,
         )
-    except NotMappableError:
+    except NotThisWorkloadError:
         if share is None or is_cut:
             raise
         return make_mapping(workload, chip, dataflow, options)

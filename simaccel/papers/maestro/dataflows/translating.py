@@ -16,6 +16,7 @@ from math import prod
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.hardware.spatial import Fan
+from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
@@ -42,7 +43,6 @@ from simaccel.papers.maestro.dataflows.reading import (
     parse_directives,
     require_pes,
 )
-from simaccel.search.problems import NotMappableError
 from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of
 
@@ -57,7 +57,7 @@ def directives_for(workload: Workload) -> Directives:
 
     Raises:
         InputError: the workload is not from a description, or what is wrong with its dataflows.
-        NotMappableError: an operator has other sizes than its layer.
+        NotThisWorkloadError: an operator has other sizes than its layer.
     """
     file, text = workload.source
     if not text:
@@ -67,7 +67,7 @@ def directives_for(workload: Workload) -> Directives:
     layers = tuple(layer for layer in every.layers if layer.name in workload.by_name)
     for layer in layers:
         if workload.operator(layer.name).ranks != layer.layer.shape().ranks:
-            raise NotMappableError(f"layer {layer.name}: another size than in {file}")
+            raise NotThisWorkloadError(f"layer {layer.name}: another size than in {file}")
     return replace(every, layers=layers)
 
 
@@ -76,7 +76,7 @@ def schedule(workload: Workload, accelerator: Accelerator, _options: object) -> 
 
     Raises:
         InputError: as of ``directives_for``, or a cluster has more PEs than the array.
-        NotMappableError: as of ``directives_for``.
+        NotThisWorkloadError: as of ``directives_for``.
         NotDirectedError, NotSpatialError: as of ``directed_mapping``.
     """
     directives = directives_for(workload)
