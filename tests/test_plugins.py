@@ -230,8 +230,7 @@ def test_a_command_of_a_plug_in_runs_or_is_named(
 def test_whatever_fails_in_commands_and_axes_of_a_plug_in_is_named(
     install: Install, line: str, code: int, output: str
 ) -> None:
-    names = ("group", "reads", "pipe", "full")
-    commands = "".join(f"{name} = MODULE:{name}\n" for name in names)
+    commands = "".join(f"{name} = MODULE:{name}\n" for name in ("group", "reads", "pipe", "full"))
     axes = "".join(f"{name} = MODULE:{name}\n" for name in ("fails", "number", "opens"))
     install(f"[simaccel.commands]\n{commands}[simaccel.axes]\n{axes}", code=COMMANDS)
     result = _run(line.replace("GEMM", f"--hw toy {GEMM}"))
@@ -252,6 +251,23 @@ def test_a_function_of_a_plug_in_is_one_of_simaccel(install: Install) -> None:
         _ = simaccel.gone
     with pytest.raises(AttributeError, match="nothing_such"):
         _ = simaccel.nothing_such
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("code", "problem"), DATA["bounds"])
+def test_a_broken_bound_of_dram_bytes_is_left_out_of_the_figure(
+    install: Install, tmp_path: Path, code: str, problem: str
+) -> None:
+    install("[simaccel.dram_bounds]\nmine = MODULE:bound\n", code=code)
+    figure = tmp_path / "figure.svg"
+    options = f"--jobs 1 --dataflow naive --sweep buffer=512,1024 --plot {figure}"
+    result = _run(f"compare --hw toy {GEMM} {options}")
+    assert (result.exit_code, f"figure: {figure}" in result.stdout) == (0, True)
+    assert ("<!-- mine -->" in figure.read_text()) is not bool(problem)
+    place = plugins("simaccel.dram_bounds")["mine"][0].target
+    warning = f"warning: bound of DRAM bytes 'mine' of the plug-in broken 0.1 ({place}): bounding"
+    said = re.fullmatch(rf"{re.escape(warning)} failed: .*; its curve is left out\n", result.stderr)
+    assert (bool(said), problem in result.stderr) == (bool(problem), True)
 
 
 EXHIBIT = """

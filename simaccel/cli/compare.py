@@ -24,7 +24,7 @@ from simaccel.cli.options import (
     json_option,
     overflow_option,
 )
-from simaccel.cli.output import OutputFiles, command_line, exit_code_of
+from simaccel.cli.output import OutputFiles, brief_warnings, command_line, exit_code_of
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, NamedValues, PluggedName, option
 from simaccel.cli.several_runs import PIPELINE_OPTIONS
@@ -162,7 +162,8 @@ def compare(
             from simaccel.verbs.comparing import Comparison, comparison_title
 
             compared = Comparison(comparison_title(points), tuple(rows), shown, points)
-            files.show_rows(compared.title, **compared.outputs(), as_json=as_json)
+            with brief_warnings():
+                files.show_rows(compared.title, **compared.outputs(), as_json=as_json)
 
     find = saved.finder_of(exhibit, front, target)
     ctx.exit(_run_all(points, table, jobs, store, finish, find))

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,6 +115,19 @@ def show(*parts: Table | str) -> None:
         else:
             console.width = max(console.width, least_width(part, console))
             console.print(part, "")
+
+
+@contextmanager
+def brief_warnings() -> Iterator[None]:
+    """Print each warning of the block as one line, without its place in the code."""
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:  # noqa: ANN401 - of Python
+        clear_for_output()
+        click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        yield
 
 
 def show_json(document: object) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from simaccel.errors import Fault, InputError, gather, name_arguments, require_n
 from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import Settings
 from simaccel.importers.scalesim.topology import load_estimates
-from simaccel.plugins import plugins
+from simaccel.plugins import PluginError, plugins
 from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.sweep import SlopeSeries
@@ -181,7 +182,7 @@ def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, 
     """Return, by sequence length, bounds of the DRAM bytes by buffer size: unfused, and fused.
 
     No bounds if weights or caches have memories of their own, which the bound doesn't distinguish,
-    or if the bound of an operator is unknown.
+    or if the bound of an operator is unknown. One that fails is left out.
     """
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for point in points:
@@ -191,11 +192,18 @@ def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, 
 
 
 def _bounds_of(workload: Workload) -> Iterator[SlopeSeries]:
-    """Yield the curves of all guests and plug-ins that bound DRAM bytes."""
-    for bounding in (one for ones in plugins("simaccel.dram_bounds").values() for one in ones):
-        with bounding.running("bounding"):
-            for label, curve in bounding.load()(workload):
-                yield SlopeSeries(label, tuple(curve))
+    """Yield the curves of all that bounds DRAM bytes, with a warning for what fails."""
+    for plugged in chain(*plugins("simaccel.dram_bounds").values()):
+        try:
+            with plugged.running("bounding"):
+                slopes = [
+                    SlopeSeries(str(label), tuple((int(kept), int(moved)) for kept, moved in curve))
+                    for label, curve in plugged.load()(workload)
+                ]
+        except PluginError as error:
+            warnings.warn(f"{error}; its curve is left out", stacklevel=2)
+        else:
+            yield from slopes
 
 
 def _axis(name: str) -> Axis:
