@@ -154,7 +154,7 @@ def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("size", "search"), [(8, "--dataflow flex"), (16, "--mapspace pfm --patience 100")]
+    ("size", "search"), [(9, "--dataflow flex"), (16, "--mapspace pfm --patience 100")]
 )
 def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, size: int, search: str) -> None:
     shape = f"M={size},K={size},N={size + 4}"
