@@ -18,8 +18,8 @@ Loading the modules of any command makes fewer.
 _KEPT_BYTES = 32 << 20
 """Freed memory that the process keeps.
 
-By itself glibc gives back what searches free after each array and asks for it again: a sixth of a
-search of mapspaces went to that.
+By itself glibc gives back what searches free after each array and asks for it again: of searches of
+mapspaces 1 to 7% of the CPU time, beside other busy processes a sixth.
 """
 _GLIBC_LIMITS = (-1, -3)
 """The glibc parameters M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h)."""
