@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from simaccel.hardware import Accelerator
     from simaccel.report.figures.style import Figure
-    from simaccel.workload import Network, Workload
-    from simaccel.workload.attention import Model
+    from simaccel.workload import Workload
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -49,8 +48,8 @@ def list_hw(as_json: bool) -> None:
     from simaccel.hardware.presets import list_accelerators
     from simaccel.hardware.resources import peak_macs_per_second
     from simaccel.importers.accelerators import load_accelerator
-    from simaccel.report.accelerators import accelerators_table
-    from simaccel.report.tables import pick
+    from simaccel.report.accelerators import ACCELERATORS
+    from simaccel.report.tables import pick, tabulate
 
     accelerators: list[Accelerator] = []
     broken: dict[str, str] = {}
@@ -61,15 +60,15 @@ def list_hw(as_json: bool) -> None:
             broken[name] = str(error)
     accelerators.sort(key=lambda accelerator: (accelerator.stands_for, accelerator.name))
     if as_json:
+        names, peak = ("name", "stands_for", "description"), peak_macs_per_second
         listed = [
-            pick(accelerator, "name", "stands_for", "description")
-            | {"peak_macs_per_second": peak_macs_per_second(accelerator)}
-            | {"chips": accelerator.pod.count}
-            for accelerator in accelerators
+            pick(chip, *names, peak_macs_per_second=peak, chips="pod.count")
+            for chip in accelerators
         ]
         show_json([*listed, *({"name": n, "problem": why} for n, why in broken.items())])
     else:
-        show(accelerators_table(accelerators), *(f"{name}: {why}" for name, why in broken.items()))
+        lines = (f"{name}: {why}" for name, why in broken.items())
+        show(tabulate(accelerators, ACCELERATORS), *lines)
 
 
 @hw.command("show", cls=Command)
@@ -121,27 +120,26 @@ def workload() -> None:
     """Workloads: list the catalogue, or show the operators of one."""
 
 
-def _describe_entry(entry: Model | Network, figures: Mapping[str, object]) -> dict[str, object]:
-    names = {"name": entry.name, "aliases": list(entry.aliases)}
-    return {**names, **figures, "source": entry.source}
-
-
 @workload.command("list", cls=Command)
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
     from simaccel.report import catalogues
+    from simaccel.report.tables import pick, tabulate
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
 
     rows = list(PLUGGED.plugin_names().items())
     if as_json:
-        models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS.values()]
+        models = [
+            {**pick(model, "name", "aliases"), **vars(model.dimensions), "source": model.source}
+            for model in MODELS.values()
+        ]
         transformers = [
-            {**vars(transformer), **catalogues.transformer_figures(transformer)}
+            {**vars(transformer), **pick(transformer, **catalogues.TRANSFORMER_FIGURES)}
             for transformer in TRANSFORMERS.values()
         ]
         networks = [
-            _describe_entry(network, catalogues.network_figures(network))
+            pick(network, "name", "aliases", **catalogues.NETWORK_FIGURES, source="source")
             for network in NETWORKS.values()
         ]
         others = [{"name": name, "plugin": package} for name, package in rows]
@@ -154,11 +152,11 @@ def list_workloads(as_json: bool) -> None:
         plugged = "Of plug-ins:", catalogues.fields_table(rows, ("name", "plug-in"))
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
-        catalogues.models_table(MODELS.values()),
+        tabulate(MODELS.values(), catalogues.MODELS),
         "Transformers (--phase, --prompt, --kv-len):",
-        catalogues.transformers_table(TRANSFORMERS.values()),
+        tabulate(TRANSFORMERS.values(), catalogues.TRANSFORMERS),
         "Networks:",
-        catalogues.networks_table(NETWORKS.values()),
+        tabulate(NETWORKS.values(), catalogues.NETWORKS),
         catalogues.fields_table(sources, ("name", "source")),
         *plugged,
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
@@ -184,8 +182,8 @@ def show_workload(
     files = OutputFiles({"--plot": plot}, force, inputs)
     files.require()
     workload = options.read_anyway()
-    from simaccel.report.catalogues import import_lines, import_table, workload_table
-    from simaccel.report.tables import pick
+    from simaccel.report.catalogues import OPERATORS, import_lines, import_table
+    from simaccel.report.tables import pick, tabulate
     from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 
@@ -206,7 +204,7 @@ def show_workload(
     title += [f"{count_text(len(rows), 'operator')}"]
     title += [f"repeated {workload.repeat} times"] if workload.repeat > 1 else []
     fingerprint = f"fingerprint: {workload.fingerprint}"
-    show(", ".join(title), workload_table(rows), fingerprint, *notes, *written)
+    show(", ".join(title), tabulate(rows, OPERATORS), fingerprint, *notes, *written)
 
 
 def _graph(workload: Workload, mapping: str | None) -> Figure:
@@ -240,12 +238,14 @@ def dram() -> None:
 def list_parts(as_json: bool) -> None:
     """List the parts."""
     from simaccel.hardware.dram.parts import PARTS
-    from simaccel.report.catalogues import part_figures, parts_table
+    from simaccel.report.catalogues import DRAM_PARTS
+    from simaccel.report.tables import pick, tabulate
 
     if as_json:
-        show_json([part_figures(part) for part in PARTS.values()])
+        hidden, peak = {"origins", "source"}, "peak_bytes_per_second"
+        show_json([p.model_dump(exclude=hidden) | pick(p, peak) for p in PARTS.values()])
     else:
-        show(parts_table(PARTS.values()))
+        show(tabulate(PARTS.values(), DRAM_PARTS))
 
 
 @dram.command("show", cls=Command)
@@ -280,11 +280,12 @@ def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
     The figures were measured with a model of a memory controller that serves single bursts.
     """
     from simaccel.hardware.dram.parts import measured_patterns
-    from simaccel.report.catalogues import patterns_table
+    from simaccel.report.catalogues import PATTERNS
+    from simaccel.report.tables import tabulate
 
     require_none(_part_faults(part))
     rows = [row for row in measured_patterns(part) if pattern in (None, row["pattern"])]
     if as_json:
         show_json({"part": part, "patterns": rows})
     else:
-        show(patterns_table(rows))
+        show(tabulate(rows, PATTERNS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
@@ -21,7 +21,7 @@ from simaccel.hardware.quantity import UNIT_OF, Rate, format_quantity
 from simaccel.hardware.resources import peak_macs_per_second
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
-from simaccel.report.tables import Column, Table, tabulate, texts
+from simaccel.report.tables import Column, texts
 from simaccel.report.units import rate_text
 
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | LinksSpec
@@ -38,18 +38,15 @@ _SUFFIXES: Final = {
 }
 
 
-def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
-    """Tabulate accelerators, one per row: peak, memory and bandwidth of a chip, and its purpose."""
-    peak = "{:,.4g}".format
-    columns = (
-        *texts("name"),
-        Column("TOPS", "", lambda chip: peak(2e-12 * peak_macs_per_second(chip))),
-        Column("memory", "dram.capacity_bytes", "B", missing="unlimited"),
-        Column("bandwidth", "dram.bandwidth_bytes_per_second", rate_text, missing="unlimited"),
-        Column("buffer", "buffer.capacity_bytes", "B", missing="unlimited"),
-        Column("what it is; what it is good for", "description", kind="wrapped"),
-    )
-    return tabulate(accelerators, columns)
+ACCELERATORS: Final = (
+    *texts("name"),
+    Column("TOPS", lambda chip: f"{2e-12 * peak_macs_per_second(chip):,.4g}"),
+    Column("memory", "dram.capacity_bytes", "B", missing="unlimited"),
+    Column("bandwidth", "dram.bandwidth_bytes_per_second", rate_text, missing="unlimited"),
+    Column("buffer", "buffer.capacity_bytes", "B", missing="unlimited"),
+    Column("what it is; what it is good for", "description", kind="wrapped"),
+)
+"""Columns: peak, memory and bandwidth of a chip, and its purpose."""
 
 
 def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Final
 
 from simaccel.files.accounting import MOST_LISTED
-from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
-from simaccel.report.tables import Column, Table, pick, tabulate, texts
+from simaccel.report.tables import Column, Table, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, share_text
-from simaccel.workload import Einsum, Model, Network, OperatorRow, Transformer, Workload, network
+from simaccel.workload import Einsum, Network, Transformer, Workload, network
 
 
 def fields_table(
@@ -29,101 +28,81 @@ def fields_table(
 
 
 _ALSO: Final = Column("also", "aliases", ", ".join, "wrapped")
-_SIZES: Final = {"d": "head_size", "FF": "ff_size", "layers": "layers"}
-
-
-def models_table(models: Iterable[Model]) -> Table:
-    """Tabulate the models of the catalogue."""
-    sizes = {"hidden": "hidden", "heads": "heads", **_SIZES}
-    columns = (Column(head, f"dimensions.{name}") for head, name in sizes.items())
-    return tabulate(models, (*texts("name"), *columns, _ALSO))
-
-
-def transformer_figures(one: Transformer) -> dict[str, int]:
-    """Return the parameters, those active per token, and the cache bytes per token (2 B each)."""
-    cache = 0 if one.is_vision else one.cache_elements * 2
-    return pick(one, "parameters", "active_parameters") | {"cache_bytes_per_token": cache}
-
-
-def transformers_table(transformers: Iterable[Transformer]) -> Table:
-    """Tabulate the transformers of the catalogue."""
-    sizes = {"hidden": "hidden", "heads": "heads", "KV": "kv_heads", **_SIZES}
-    rows = [
-        {**vars(entry), **transformer_figures(entry), "aliases": entry.aliases}
-        for entry in transformers
-    ]
-    columns = (
-        *texts("name"),
-        *(Column(head, name) for head, name in sizes.items()),
-        Column("parameters", "parameters", "count"),
-        Column("cache per token", "cache_bytes_per_token", lambda n: bytes_text(n) if n else ""),
-        _ALSO,
-    )
-    return tabulate(rows, columns)
-
-
-def network_figures(one: Network) -> dict[str, int]:
-    """Return the counts of layers, of distinct ones, and of MACs and weights for one image."""
-    layers = one.layers
-    return {
-        "layers": len(layers),
-        "distinct": len(set(layers.values())),
-        "macs": network(one.name, scope="layers").macs,
-        "weights": sum(shape.weights for shape in layers.values()),
-    }
-
-
-def networks_table(networks: Iterable[Network]) -> Table:
-    """Tabulate the networks of the catalogue."""
-    rows = ({**network_figures(one), "name": one.name, "aliases": one.aliases} for one in networks)
-    names = ("layers", "distinct", "MACs", "weights")
-    counts = (Column(name, name.lower(), "count") for name in names)
-    return tabulate(rows, (*texts("name"), *counts, _ALSO))
-
-
-def workload_table(rows: Sequence[OperatorRow]) -> Table:
-    """Tabulate the operators of a workload."""
-    last = (Column(name, name, kind="wrapped") for name in ("ranks", "tensors"))
-    figures = Column("MACs", "macs", "count"), Column("bytes", "bytes", "B")
-    return tabulate(rows, (*texts("operator", "kind"), *figures, *last))
-
-
-_GIGA = 10**9
-_PATTERN_FIGURES: Final = {
-    "efficiency": "efficiency",
-    "useful_efficiency": "useful",
-    "latency_ns": "latency ns",
-    "gigabytes_per_second": "GB/s",
-    "activates_per_burst": "activates/burst",
+MODELS: Final = (
+    *texts("name"),
+    Column("hidden", "dimensions.hidden"),
+    Column("heads", "dimensions.heads"),
+    Column("d", "dimensions.head_size"),
+    Column("FF", "dimensions.ff_size"),
+    Column("layers", "dimensions.layers"),
+    _ALSO,
+)
+"""Columns of attention models."""
+TRANSFORMER_FIGURES: Final[Mapping[str, str | Callable[[Transformer], int]]] = {
+    "parameters": "parameters",
+    "active_parameters": "active_parameters",
+    "cache_bytes_per_token": lambda one: 0 if one.is_vision else one.cache_elements * 2,
 }
-
-
-def parts_table(parts: Iterable[DramPart]) -> Table:
-    """Tabulate DRAM parts, one a row."""
-    size = partial(format_quantity, kind="B")
-    columns = (
-        Column("part", "name", kind="text"),
-        Column("peak GB/s", "peak_bytes_per_second", lambda rate: f"{rate / _GIGA:.1f}"),
-        Column("burst", "burst_bytes", size),
-        Column("page", "page_bytes", size),
-        *(
-            Column(name, name.replace(" ", "_"))
-            for name in ("banks", "bank groups", "ranks", "pseudo channels")
-        ),
-    )
-    return tabulate(parts, columns)
-
-
-def part_figures(part: DramPart) -> dict[str, object]:
-    """Return the figures of a part by name: clocks, bytes, counts."""
-    figures: dict[str, object] = part.model_dump(exclude={"origins", "source"})
-    return figures | {"peak_bytes_per_second": part.peak_bytes_per_second}
-
-
-def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
-    """Tabulate the throughput of access patterns on a part, one per row."""
-    figures = (Column(head, name, "{:.4g}".format) for name, head in _PATTERN_FIGURES.items())
-    return tabulate(rows, (*texts("pattern", "settings"), *figures))
+"""Parameters, those active per token, and the cache bytes per token (2 B an element)."""
+TRANSFORMERS: Final = (
+    *texts("name"),
+    Column("hidden", "hidden"),
+    Column("heads", "heads"),
+    Column("KV", "kv_heads"),
+    Column("d", "head_size"),
+    Column("FF", "ff_size"),
+    Column("layers", "layers"),
+    Column("parameters", "parameters", "count"),
+    Column(
+        "cache per token",
+        TRANSFORMER_FIGURES["cache_bytes_per_token"],
+        lambda n: bytes_text(n) if n else "",
+    ),
+    _ALSO,
+)
+NETWORK_FIGURES: Final[Mapping[str, Callable[[Network], int]]] = {
+    "layers": lambda one: len(one.layers),
+    "distinct": lambda one: len(set(one.layers.values())),
+    "macs": lambda one: network(one.name, scope="layers").macs,
+    "weights": lambda one: sum(shape.weights for shape in one.layers.values()),
+}
+"""Layers, distinct ones, and MACs and weights for one image."""
+NETWORKS: Final = (
+    *texts("name"),
+    Column("layers", NETWORK_FIGURES["layers"], "count"),
+    Column("distinct", NETWORK_FIGURES["distinct"], "count"),
+    Column("MACs", NETWORK_FIGURES["macs"], "count"),
+    Column("weights", NETWORK_FIGURES["weights"], "count"),
+    _ALSO,
+)
+OPERATORS: Final = (
+    *texts("operator", "kind"),
+    Column("MACs", "macs", "count"),
+    Column("bytes", "bytes", "B"),
+    Column("ranks", "ranks", kind="wrapped"),
+    Column("tensors", "tensors", kind="wrapped"),
+)
+"""Columns of the operators of a workload."""
+DRAM_PARTS: Final = (
+    Column("part", "name", kind="text"),
+    Column("peak GB/s", lambda part: f"{part.peak_bytes_per_second / 10**9:.1f}"),
+    Column("burst", "burst_bytes", partial(format_quantity, kind="B")),
+    Column("page", "page_bytes", partial(format_quantity, kind="B")),
+    Column("banks", "banks"),
+    Column("bank groups", "bank_groups"),
+    Column("ranks", "ranks"),
+    Column("pseudo channels", "pseudo_channels"),
+)
+_FOUR: Final = "{:.4g}".format
+PATTERNS: Final = (
+    *texts("pattern", "settings"),
+    Column("efficiency", "efficiency", _FOUR),
+    Column("useful", "useful_efficiency", _FOUR),
+    Column("latency ns", "latency_ns", _FOUR),
+    Column("GB/s", "gigabytes_per_second", _FOUR),
+    Column("activates/burst", "activates_per_burst", _FOUR),
+)
+"""Columns of the throughput of access patterns on a DRAM part."""
 
 
 def import_table(imported: ImportedWorkload) -> Table:
@@ -132,20 +111,20 @@ def import_table(imported: ImportedWorkload) -> Table:
     totals = account.totals()
     macs = sum(node for _, node, _ in totals.values()) or 1
     works = sum(node for _, _, node in totals.values()) or 1
-    rows = [
-        (how, *counts, ", ".join(sorted({node.kind for node in account.entries_of(how)})))
-        for how, counts in totals.items()
-    ]
     columns = (
-        Column("nodes", "", itemgetter(0), "text"),
-        Column("count", "", lambda row: cycles_text(row[1])),
-        Column("MACs", "", lambda row: cycles_text(row[2])),
-        Column("share", "", lambda row: share_text(row[2] / macs)),
-        Column("other elements", "", lambda row: cycles_text(row[3])),
-        Column("share", "", lambda row: share_text(row[3] / works)),
-        Column("kinds", "", itemgetter(4), "wrapped"),
+        Column("nodes", lambda row: row[0], kind="text"),
+        Column("count", lambda row: row[1][0], "count"),
+        Column("MACs", lambda row: row[1][1], "count"),
+        Column("share", lambda row: row[1][1] / macs, "share"),
+        Column("other elements", lambda row: row[1][2], "count"),
+        Column("share", lambda row: row[1][2] / works, "share"),
+        Column(
+            "kinds",
+            lambda row: ", ".join(sorted({node.kind for node in account.entries_of(row[0])})),
+            kind="wrapped",
+        ),
     )
-    return tabulate(rows, columns)
+    return tabulate(totals.items(), columns)
 
 
 def import_lines(imported: ImportedWorkload) -> list[str]:

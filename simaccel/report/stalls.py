@@ -101,23 +101,22 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
     if rest := every[len(chosen) :]:  # in one row, without what differs among them
         joined = {"name": count_text(len(rest), "other"), "part": None}
         rows.insert(-1, {**joined, "cycles": sum(part.cycles for part in rest)})
-    of_part = partial(Column, path="part", missing="")
+    of_part = partial(Column, value="part", missing="")
+
+    def busy(part: OperatorDiagnosis) -> str:
+        return f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}"
+
+    def share(part: OperatorDiagnosis, cause: str) -> str:
+        n = part.engines[part.compute].get(cause, 0)
+        return share_text(n / part.cycles) if n else ""
+
     columns = (
         Column("operator", "name", kind="text"),
         Column("cycles", "cycles", "cycles"),
-        Column("of all", "cycles", lambda cycles: share_text(cycles / diagnosis.total.cycles)),
-        of_part(
-            "critical",
-            text=lambda part: (
-                f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}"
-            ),
-            kind="text",
-        ),
+        Column("of all", lambda row: row["cycles"] / diagnosis.total.cycles, "share"),
+        of_part("critical", text=busy, kind="text"),
         of_part("compute", text=lambda part: part.compute, kind="text"),
-        *(
-            of_part(head, text=partial(_compute_share, cause=cause))
-            for cause, head in _headers(causes).items()
-        ),
+        *(of_part(head, text=partial(share, cause=cause)) for cause, head in _headers(causes)),
     )
     return tabulate(rows[:-1], columns, rows[-1])
 
@@ -125,25 +124,17 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
 def engines_table(part: OperatorDiagnosis) -> Table:
     """Tabulate the activity of each engine in cycles and in percent."""
     causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
-    columns = (
-        Column(head, "", partial(_cycles_and_share, part, cause=cause))
-        for cause, head in _headers(causes).items()
-    )
+
+    def cycles(engine: str, cause: str) -> str:
+        n = part.engines[engine].get(cause, 0)
+        return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
+
+    columns = (Column(head, partial(cycles, cause=cause)) for cause, head in _headers(causes))
     return tabulate(part.engines, (Column(part.name, "", kind="text"), *columns))
 
 
-def _cycles_and_share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
-    n = part.engines[engine].get(cause, 0)
-    return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
-
-
-def _compute_share(part: OperatorDiagnosis, cause: str) -> str:
-    n = part.engines[part.compute].get(cause, 0)
-    return share_text(n / part.cycles) if n else ""
-
-
-def _headers(causes: Sequence[str]) -> dict[str, str]:
-    return {cause: heading_text(cause_text(cause)) for cause in causes}
+def _headers(causes: Sequence[str]) -> list[tuple[str, str]]:
+    return [(cause, heading_text(cause_text(cause))) for cause in causes]
 
 
 def _causes(
@@ -173,10 +164,10 @@ def waits_table(part: OperatorDiagnosis) -> Table | None:
     columns = (
         *texts("engine", *["operator"] * whole),
         Column("root cause", "cause", cause_text, "text"),
-        Column("waits for", "", direct_text, "text"),
+        Column("waits for", direct_text, kind="text"),
         Column("cycles", "cycles", "cycles"),
         Column(
-            f"of {'all' if whole else part.name}", "cycles", lambda n: share_text(n / part.cycles)
+            f"of {'all' if whole else part.name}", lambda wait: wait.cycles / part.cycles, "share"
         ),
     )
     return tabulate(waits[:_MOST_WAITS], columns) if waits else None

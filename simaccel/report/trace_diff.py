@@ -13,8 +13,6 @@ from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
 
 _MOST_ROWS = 20
-_FIGURES: Final = ("cycles_a", "cycles_b", "difference")
-_TOTAL: Final = {"name": "total", "operator": "total"}
 _MOST_FIELDS = 8
 _NAMED = 0.1
 """Smallest share of the difference that the sentence names."""
@@ -23,18 +21,14 @@ _MOST_NAMED = 3
 
 def groups_table(difference: Difference) -> Table:
     """Tabulate the cycles of each operator in both runs, and the totals."""
-    rows = [
-        {
-            **_group_json(group),
-            "in_a": _fusion_text(group.group, group.operators_a),
-            "in_b": _fusion_text(group.group, group.operators_b),
-        }
-        for group in difference.groups
+    columns = [
+        Column("operator", "group", kind="text"),
+        *_cycles_columns(difference),
+        Column("in A", lambda one: _fusion_text(one.group, one.operators_a), kind="wrapped"),
+        Column("in B", lambda one: _fusion_text(one.group, one.operators_b), kind="wrapped"),
     ]
-    apart = [Column(f"in {run.upper()}", f"in_{run}", kind="wrapped") for run in "ab"]
-    apart *= any(row["in_a"] or row["in_b"] for row in rows)
-    columns = (Column("operator", "name", kind="text"), *_figures(difference), *apart)
-    return tabulate(rows, columns, _whole(difference))
+    alike = all(one.operators_a == one.operators_b == (one.group,) for one in difference.groups)
+    return tabulate(difference.groups, columns[: -2 if alike else None], _whole(difference))
 
 
 def _fusion_text(group: str, names: Sequence[str]) -> str:
@@ -48,29 +42,31 @@ def causes_table(difference: Difference) -> Table:
     The remaining changes share a row, so that the rows always add up.
     """
     changed = [share for share in difference.shares if share.difference]
-    shown = difference.shares[: min(len(changed), _MOST_ROWS)]
-    rest = difference.shares[len(shown) :]
-    rows = [{**_cause_json(share), "cause": cause_text(share.cause)} for share in shown]
-    if rest:
+    shown = [*difference.shares[: min(len(changed), _MOST_ROWS)]]
+    if rest := difference.shares[len(shown) :]:
         kind = "others" if len(changed) > len(shown) else "unchanged"
         a, b = sum(share.a for share in rest), sum(share.b for share in rest)
-        sums = {"cycles_a": a, "cycles_b": b, "difference": b - a}
-        rows.append({"operator": f"{len(rest)} {kind}", "cause": "", **sums})
-    heads = {"operator": "operator", "cause": f"cause ({difference.engine})"}
-    texts = (Column(head, name, kind="text") for name, head in heads.items())
-    return tabulate(rows, (*texts, *_figures(difference)), _whole(difference))
+        shown.append(CycleDifference(f"{len(rest)} {kind}", "", a, b))
+    columns = (
+        Column("operator", "group", kind="text"),
+        Column(f"cause ({difference.engine})", "cause", cause_text, "text"),
+        *_cycles_columns(difference),
+    )
+    return tabulate(shown, columns, _whole(difference))
 
 
-def _figures(difference: Difference) -> Iterator[Column]:
-    yield Column("cycles A", "cycles_a", "cycles")
-    yield Column("cycles B", "cycles_b", "cycles")
-    yield Column("difference", "difference", signed_text)
-    yield Column("of A", "difference", lambda n: error_text(n / difference.a) if n else "")
+def _cycles_columns(difference: Difference) -> tuple[Column, ...]:
+    return (
+        Column("cycles A", "a", "cycles"),
+        Column("cycles B", "b", "cycles"),
+        Column("difference", "difference", signed_text),
+        Column("of A", "difference", lambda n: error_text(n / difference.a) if n else ""),
+    )
 
 
-def _whole(difference: Difference) -> dict[str, Any]:
-    figures = {name: difference_json(difference)[name] for name in _FIGURES}
-    return dict.fromkeys(("cause", "in_a", "in_b"), "") | _TOTAL | figures
+def _whole(difference: Difference) -> CycleDifference:
+    total = "total"
+    return CycleDifference(total, "", difference.a, difference.b, (total,), (total,))
 
 
 def signed_text(cycles: int) -> str:
@@ -131,22 +127,19 @@ def _by_operator(found: Difference) -> str:
     return f" It is in {', '.join(parts)}."
 
 
+_CYCLES: Final = {"cycles_a": "a", "cycles_b": "b", "difference": "difference"}
+
+
 def difference_json(difference: Difference) -> dict[str, Any]:
     """Return the difference as one JSON object (``simaccel trace diff --json``)."""
     return {
         **pick(difference, "engine", cycles_a="a", cycles_b="b", difference="cycles"),
         "fields": [pick(field, field="name", a="a", b="b") for field in difference.fields],
-        "operators": [_group_json(group) for group in difference.groups],
-        "causes": [_cause_json(share) for share in difference.shares],
+        "operators": [
+            {"name": each.group} | pick(each, "operators_a", "operators_b", **_CYCLES)
+            for each in difference.groups
+        ],
+        "causes": [
+            {"operator": each.group} | pick(each, "cause", **_CYCLES) for each in difference.shares
+        ],
     }
-
-
-_CYCLES: Final = {"cycles_a": "a", "cycles_b": "b", "difference": "difference"}
-
-
-def _group_json(one: CycleDifference) -> dict[str, Any]:
-    return pick(one, name="group", operators_a="operators_a", operators_b="operators_b", **_CYCLES)
-
-
-def _cause_json(one: CycleDifference) -> dict[str, Any]:
-    return pick(one, operator="group", cause="cause", **_CYCLES)

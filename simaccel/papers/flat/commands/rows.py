@@ -308,7 +308,7 @@ _COLUMNS: Final = (
     Column("bandwidth", "bytes_per_second", lambda value: rate_text(round(value))),
     Column("less than first", "saved", "share"),
 )
-_KNOWN: Final = {column.path: column for column in _COLUMNS}
+_KNOWN: Final = {column.value: column for column in _COLUMNS}
 
 
 def exhibit_table(rows: Sequence[Row]) -> Table:
