@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.numbers import plain
 from simaccel.report.units import figure_text
-from simaccel.study.figure_table import FIGURES, place_of, total_of
+from simaccel.study.figure_table import FIGURES, Place, place_of, total_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,40 +34,34 @@ _CELL: Final = "padding:.1em .8em .1em 0;white-space:pre-line;vertical-align:top
 _LINE: Final = "border-bottom:1px solid #8888;"
 
 
-def pick(thing: object, *names: str, **columns: str | Callable[[Any], Any]) -> Row:
-    """Return values of an object by name; ``columns``: places or functions, as of a `Column`.
+def pick(thing: object, *names: str, **columns: Place) -> Row:
+    """Return values of an object by name; ``columns``: their places, or functions.
 
     >>> pick(3 + 4j, "real", imaginary="imag", length=abs)
     {'real': 3.0, 'imaginary': 4.0, 'length': 5.0}
     """
     places = {**{name: name for name in names}, **columns}
-    return {name: value_of(thing, of) for name, of in places.items()}
-
-
-def value_of(row: Any, of: str | Callable[[Any], Any]) -> Any:  # noqa: ANN401 - plain data or an object
-    """Return what a function makes of a row, or what stands at a place in it (empty: the row)."""
-    return of(row) if callable(of) else place_of(row, of) if of else row
+    return {name: place_of(thing, place) for name, place in places.items()}
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table: its heading, its value in a row, and the format of that.
 
-    ``value``: keys or attributes, nested by dots (empty: the row itself), or a function of the row.
-    ``text``: a unit (for which a table of numbers is summed), or a function. ``missing`` stands for
-    None. ``kind``: figures are right-aligned, texts left-aligned; in narrow terminals flexible
-    texts wrap.
+    ``value``: a place in the row, or a function of it (`place_of`). ``text``: a unit (for which a
+    table of numbers is summed), or a function. ``missing`` stands for None. ``kind``: figures are
+    right-aligned, texts left-aligned; in narrow terminals flexible texts wrap.
     """
 
     heading: str
-    value: str | Callable[[Any], Any]
+    value: Place
     text: Unit | Callable[[Any], str] = str
     kind: Kind = "figure"
     missing: str = "-"
 
     def cell(self, row: Any) -> str:  # noqa: ANN401 - an object or plain data
         """Return the text of a row's value."""
-        value = value_of(row, self.value)
+        value: Any = place_of(row, self.value)
         if value is None:
             return self.missing
         return self.text(value) if callable(self.text) else figure_text(total_of(value), self.text)

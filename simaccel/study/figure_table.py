@@ -94,13 +94,19 @@ DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_")
 """DRAM bytes: in total, by direction, by class of tensors, and the lower bound."""
 
 
-def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return the value at a path of a run as JSON, or of an object.
+Place = str | Callable[[Any], Any]
+"""Where a value is: keys or attributes, nested by dots (empty: all of it); or a function."""
+
+
+def place_of(record: Any, place: Place) -> Any:  # noqa: ANN401 - plain data of any form
+    """Return the value at a place of a run as JSON, or of an object.
 
     >>> place_of({"bytes": {"dram": {"read": {"Q": 8}}}}, "bytes.dram.read")
     {'Q': 8}
     """
-    for name in path.split("."):
+    if callable(place):
+        return place(record)
+    for name in place.split(".") if place else ():
         record = record[name] if isinstance(record, Mapping) else getattr(record, name)
     return record
 
