@@ -187,8 +187,7 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     made = layers.add_product(place.builder, f"{place.name}.QKV", place.shaped_input(0), factor)
     query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
     quantised = place.node.op_type == "QAttention"  # scales stand behind the bias
-    at, inputs = 8 if quantised else 4, place.node.input
-    past = place.network.shapes.get(inputs[at]) if len(inputs) > at else None
+    past = place.network.shapes.get(place.input_name(8 if quantised else 4))
     kv_tokens = tokens + (past[3] if past else 0)
     is_rotated = bool(place.attribute("do_rotary", 0))
     unread = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
@@ -203,9 +202,9 @@ def _count_tokens(place: NodePlace, operand: NodeInput, past: int) -> int:
 
     If the cache has room for all tokens (an output has the same size), the new ones are in it.
     """
-    names, shapes, shape = place.node.input, place.network.shapes, operand[1]
+    shapes, shape = place.network.shapes, operand[1]
     new = shape[1] if len(shape) == _FLAT else shape[2]
-    before = shapes.get(names[past], ()) if past < len(names) else ()
+    before = shapes.get(place.input_name(past))
     if not before:
         return new
     outputs = [shapes[name] for name in place.node.output[1:3] if name in shapes]

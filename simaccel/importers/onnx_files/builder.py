@@ -26,6 +26,7 @@ from simaccel.importers.onnx_files.views import (
     fresh,
     join_views,
     note_distinct,
+    ranked,
     sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
@@ -192,13 +193,6 @@ class WorkloadBuilder:
             self.notes.append(AccountEntry(root.name, "not taken", why, "tensor", 0, count))
         return root
 
-    def read_own(
-        self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind
-    ) -> SlotUse:
-        """Return an operator's use of a new tensor with these ranks."""
-        root = self.root(name, kind, [sizes[rank] for rank in ranks])
-        return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
-
     def read_linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
         """Return an operator's use of a view; ``ranks``: the operator's rank of each span."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
@@ -222,29 +216,28 @@ class WorkloadBuilder:
             return self.read_linked(
                 source, {span: rank for span, rank in pairs if span.slot >= 0}, view
             )
-        ranks = list(chain(*dims))
-        root = self.add_copy(name, source, kind)
-        root.sizes = [sizes[rank] for rank in ranks]
-        spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
-        factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+        factor_view, use = ranked(self.add_copy(name, source, kind), dims, sizes)
         self.set_first_view(source, factor_view)
-        return self.read_linked(source, {span: rank for rank, span in spans.items()}, factor_view)
+        return self.read(source, factor_view, use.slots)
 
-    def output(
-        self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
-    ) -> tuple[SlotView, SlotUse]:
-        """Return the view and the use of an operator's output; ``dims``: ranks by dimension."""
+    def make(
+        self,
+        name: str,
+        dims: Sequence[Sequence[str]],
+        sizes: Mapping[str, int],
+        inputs: Sequence[SlotUse],
+        kind: str | None = None,
+        fixed: Sequence[str] = (),
+    ) -> SlotView:
+        """Add an operator over ranks of ``sizes``, and return its output.
+
+        ``dims``: ranks by dimension of the output; ``fixed``: those that none has. ``kind``: of a
+        vector operator.
+        """
         root = self.root(f"{name}.O", "output", made=True)
-        spans_by_dim: list[tuple[SlotSpan, ...]] = []
-        slots: dict[int, tuple[Terms, int]] = {}
-        for ranks in dims:
-            spans = []
-            for rank in ranks:
-                slots[len(root.sizes)] = ((rank, 1),), 0
-                spans.append(SlotSpan(len(root.sizes), 0, sizes[rank]))
-                root.sizes.append(sizes[rank])
-            spans_by_dim.append(tuple(spans))
-        return SlotView(root, tuple(spans_by_dim)), SlotUse(root, slots)
+        made, use = ranked(root, [*dims, fixed], sizes)
+        self.add(PendingOperator(name, sizes, tuple(inputs), use, kind))
+        return SlotView(root, made.dims[:-1], made.dims[-1])
 
     def add(self, pending: PendingOperator) -> None:
         """Add an operator; if it reads two parts of one tensor, the second becomes a new tensor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,17 +57,8 @@ _KEEPS: Final = MOVES | {"Cast", "CastLike", "DequantizeLinear", "Gather", "Spli
 """Kinds of nodes that only move or convert a constant's elements, which stay stored as they are."""
 _NEVER: Final = ("Random", "Bernoulli", "Multinomial")
 """Prefixes of kinds of nodes with random results."""
-_BITS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("INT2", "UINT2"), 2),
-    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
-    **dict.fromkeys(("INT8", "UINT8", "BOOL", "FLOAT6E2M3", "FLOAT6E3M2", "FLOAT8E8M0"), 8),
-    **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 8),
-    **dict.fromkeys(("FLOAT16", "BFLOAT16", "INT16", "UINT16"), 16),
-    **dict.fromkeys(("FLOAT", "INT32", "UINT32"), 32),
-    **dict.fromkeys(("DOUBLE", "INT64", "UINT64", "COMPLEX64"), 64),
-    "COMPLEX128": 128,
-}
-"""Bits of an element as the file stores it."""
+_BITS: Final = {"BOOL": 8, "FLOAT": 32, "DOUBLE": 64, "FLOAT6E2M3": 8, "FLOAT6E3M2": 8}
+"""Bits of an element as the file stores it, where the name of its type does not say them."""
 
 
 class ConstantFolder:
@@ -83,17 +75,8 @@ class ConstantFolder:
     ) -> None:
         self.onnx, self.model = onnx, model
         self.values: dict[str, Value] = dict(constants.values)
-        self.constants = {
-            *self.values,
-            *(without_value.name for without_value in constants.without_values),
-        }
+        self.constants = {*self.values, *constants.without_values}
         self.folded = constants.folded
-        self.errors: tuple[type[Exception], ...] = (
-            onnx.shape_inference.InferenceError,
-            onnx.checker.ValidationError,
-            RuntimeError,
-            ValueError,
-        )
         self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._stored: dict[str, int] = {}
         self.distinct: dict[str, int] = {}
@@ -128,9 +111,14 @@ class ConstantFolder:
             self._keep(shapes, *before)
         shapes |= {name: value.shape for name, value in self.values.items()}
         shapes = {name: kind[0] for name, kind in self._declared.items()} | shapes
-        names = {number: name for name, number in self.onnx.TensorProto.DataType.items()}
-        bits = {name: _BITS[names[t]] for name, t in self._types.items() if names[t] in _BITS}
-        return shapes, bits | self._stored
+        bits = {name: self._bits(name) for name in self._types}
+        return shapes, {name: n for name, n in bits.items() if n} | self._stored
+
+    def _bits(self, name: str) -> int:
+        """Return the bits of an element of a tensor; 0 if it has no size."""
+        kind = self.onnx.TensorProto.DataType.Name(self._types.get(name, 0))
+        said = re.search("[0-9]+", kind)
+        return _BITS.get(kind) or (int(said[0]) if said else 0)
 
     # -- shapes
 
@@ -216,8 +204,7 @@ class ConstantFolder:
         self, node: Proto, inputs: list[str], names: list[str], shapes: Mapping[str, Shape]
     ) -> None:
         """Record how a constant made from others is stored: bits, and distinct elements."""
-        kind = self.onnx.TensorProto.DataType.Name(self._types.get(inputs[0], 0))
-        bits = self._stored.get(inputs[0], _BITS.get(kind, 0))
+        bits = self._stored.get(inputs[0], self._bits(inputs[0]))
         self._stored |= dict.fromkeys(names, bits) if bits else {}
         sources = {*inputs} if node.op_type == "Concat" else {inputs[0]}
         count = sum(self.distinct.get(n, math.prod(shapes.get(n, ()))) for n in sources)

@@ -42,13 +42,13 @@ _EXTERNAL: Final = 1
 class Constants:
     """The constants that were removed from a model.
 
-    ``values``: of small constants, by name; ``without_values``: tensors with type and shape only.
+    ``values``: of small constants; ``without_values``: tensors with type and shape only; by name.
     ``notes``: entries of those in a sparse format. ``folded``: number of removed Constant nodes.
     ``missing``: external data files of small constants that can't be read.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
-    without_values: list[Proto] = field(default_factory=list)
+    without_values: dict[str, Proto] = field(default_factory=dict)
     notes: list[AccountEntry] = field(default_factory=list)
     folded: int = 0
     missing: tuple[str, ...] = ()
@@ -83,20 +83,21 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
                 if graph is main:
                     taken.values[tensor.name] = value
                 continue
-            taken.missing += _files_of(tensor)
+            file = _external_data(tensor).get("location")
+            taken.missing += (file,) if file and math.prod(tensor.dims) <= SMALL else ()
             name = tensor.name
             if graph is not main and name in names:
                 name = f"{name}.{number}"
                 rename(graph, {tensor.name: name})
             names.add(name)
             typed = onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
-            taken.without_values.append(typed)
+            taken.without_values[name] = typed
         del graph.initializer[:]
         graph.initializer.extend(kept)
-    constants = {*taken.values, *(without_value.name for without_value in taken.without_values)}
+    constants = {*taken.values, *taken.without_values}
     inputs = [declared for declared in main.input if declared.name not in constants]
     del main.input[:]
-    main.input.extend([*inputs, *taken.without_values])
+    main.input.extend([*inputs, *taken.without_values.values()])
     return taken
 
 
@@ -121,11 +122,8 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
     return ndarray if ndarray.size == count else None
 
 
-def _files_of(tensor: Proto) -> tuple[str, ...]:
-    """Return the file that has a small constant's value, if it isn't in the model."""
-    if math.prod(tensor.dims) > SMALL:
-        return ()
-    return tuple(entry.value for entry in tensor.external_data if entry.key == "location")
+def _external_data(tensor: Proto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:
@@ -133,7 +131,7 @@ def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:
 
     The package `onnx` would refuse links, also those by which installers put a file in two places.
     """
-    entries = {entry.key: entry.value for entry in tensor.external_data}
+    entries = _external_data(tensor)
     place = Path(entries.get("location", ""))
     if place.is_absolute() or ".." in place.parts or not place.parts:
         return None
@@ -165,9 +163,8 @@ def _constant_nodes(graph: Proto) -> int:
         made.name = node.output[0]
     count = len(graph.node) - len(left)
     if count:
-        copies = [type(node).FromString(node.SerializeToString()) for node in left]
         del graph.node[:]
-        graph.node.extend(copies)
+        graph.node.extend(left)
     return count
 
 
@@ -187,12 +184,19 @@ def graphs_of(node: Proto) -> Iterator[Proto]:
         yield from one.graphs
 
 
+def nodes_within(*graphs: Proto) -> Iterator[Proto]:
+    """Yield the nodes of graphs, and those of all graphs inside them."""
+    for graph in graphs:
+        for inner in graphs_within(graph):
+            yield from inner.node
+
+
 def rename(graph: Proto, names: dict[str, str]) -> None:
     """Rename tensors of a graph and of the graphs inside it."""
+    for node in nodes_within(graph):
+        for side in (node.input, node.output):
+            for at, name in enumerate(side):
+                side[at] = names.get(name, name)
     for inner in graphs_within(graph):
-        for node in inner.node:
-            for side in (node.input, node.output):
-                for at, name in enumerate(side):
-                    side[at] = names.get(name, name)
         for one in (*inner.output, *inner.initializer, *inner.input):
             one.name = names.get(one.name, one.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simaccel.importers.onnx_files.builder import NodeInput, WorkloadBuilder
-from simaccel.importers.onnx_files.views import PendingOperator, SlotView, sizes_of
+from simaccel.importers.onnx_files.views import SlotView, sizes_of
 
 _ONE = "_"
 """The letter of a dimension of one element that is put before all others."""
@@ -44,11 +44,10 @@ def add_contraction(
         ]
         label = f"{name}.{'IWCDEFGH'[min(number, 7)]}"
         uses.append(builder.factor(label, source, dims, sizes, builder.kind_of(source)))
-    made, out = builder.output(name, [ranks[letter] for letter in output], sizes)
-    used = {rank for use in (*uses, out) for terms, _ in use.slots.values() for rank, _ in terms}
-    kept = {rank: size for rank, size in sizes.items() if rank in used}
-    builder.add(PendingOperator(name, kept, tuple(uses), out))
-    return made
+    dims = [ranks[letter] for letter in output]
+    used = {rank for use in uses for terms, _ in use.slots.values() for rank, _ in terms}
+    kept = {rank: size for rank, size in sizes.items() if rank in used.union(*dims)}
+    return builder.make(name, dims, kept, uses)
 
 
 def whole_sizes(operands: Sequence[Lettered]) -> dict[str, int]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simaccel.importers.onnx_files.constants import Proto, Shape
-from simaccel.lazy import np
 
 Made = tuple[Shape, int]
 """A shape, and ONNX's number of the type of its elements."""
@@ -18,8 +17,8 @@ ALIKE: Final = frozenset(
         *("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu"),
         *("QLinearSoftmax", "DequantizeLinear", "QuantizeLinear", "SkipLayerNormalization"),
         *("SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "BiasAdd"),
-        *("LayerNormalization", "RotaryEmbedding", "QLinearAdd", "QLinearMul"),
-        *("GroupNormalization", "MeanVarianceNormalization"),
+        *("LayerNormalization", "RotaryEmbedding", "GroupNormalization"),
+        "MeanVarianceNormalization",
     )
 )
 """Kinds whose first output has the shape of the first input."""
@@ -58,7 +57,7 @@ def _outputs(
         number = _type(node, types)
         return [(shape, number) if shape else None for shape in _infer_attention(node, inputs)]
     if kind in ALIKE:
-        made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
+        made: Shape | None = inputs[0]
     elif kind == "GatherBlockQuantized":
         made = _infer_rows(node, inputs, types.get(node.input[0], _FLOAT))
     else:
@@ -77,21 +76,6 @@ def _type(node: Proto, types: Mapping[str, int]) -> int:
         return _FLOAT if node.op_type in _FLOATS else types.get(node.input[0], _FLOAT)
     named = node.input[number] if number < len(node.input) else ""
     return types.get(named, _FLOAT)
-
-
-def _wide(given: list[Shape | None]) -> Shape | None:
-    """Return the shape of a sum of two quantised tensors, the second after scale and zero."""
-    one, two = given[0], given[3] if len(given) > 3 else None  # noqa: PLR2004 - its place
-    return None if one is None or two is None else np.broadcast_shapes(one, two)
-
-
-def _product(node: Proto, shapes: list[Shape | None]) -> Shape | None:
-    first, second = shapes[0], shapes[SECOND_FACTOR.get(node.op_type, 1)]
-    if first is None or second is None:
-        return None
-    first, second = _turn_factor(node, "A", first), _turn_factor(node, "B", second)
-    lead = np.broadcast_shapes(first[:-2], second[:-2])
-    return (*lead, first[-2], second[-1]) if len(first) > 1 else (*lead, second[-1])
 
 
 def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:
@@ -153,18 +137,21 @@ def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     """Return the shape of a node's output as ONNX infers it for a kind of its own."""
     import onnx  # noqa: PLC0415 - an extra
 
-    kind, count = _STANDARD[node.op_type]
-    if None in inputs[:count] or attribute_of(node, "channels_last", 0):
+    kind, numbers = _STANDARD[node.op_type]
+    shapes = [shape for number in numbers if (shape := inputs[number]) is not None]
+    if len(shapes) < len(numbers) or attribute_of(node, "channels_last", 0):
         return None
+    if kind == "MatMul":
+        shapes = [_turn_factor(node, *each) for each in zip("AB", shapes, strict=True)]
     schema = onnx.defs.get_schema(kind)
-    names = [f"x{number}" for number in range(count)]
+    names = [f"x{number}" for number in numbers]
     standard = onnx.helper.make_node(kind, names, ["y"])
     standard.attribute.extend(
         attribute for attribute in node.attribute if attribute.name in schema.attributes
     )
     types = {
         name: onnx.helper.make_tensor_type_proto(_FLOAT, shape)
-        for name, shape in zip(names, inputs, strict=False)
+        for name, shape in zip(names, shapes, strict=True)
     }
     try:
         made = onnx.shape_inference.infer_node_outputs(schema, standard, types)["y"].tensor_type
@@ -173,12 +160,17 @@ def _as_standard(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     return tuple(dim.dim_value for dim in made.shape.dim)
 
 
-_STANDARD: Final[Mapping[str, tuple[str, int]]] = {
-    "FusedConv": ("Conv", 2),
-    "QLinearAveragePool": ("AveragePool", 1),
-    "QLinearGlobalAveragePool": ("GlobalAveragePool", 1),
+_STANDARD: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
+    "FusedConv": ("Conv", (0, 1)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ("Add", (0, 3))),
+    "QGemm": ("MatMul", (0, 3)),
+    **dict.fromkeys(("FusedMatMul", "FusedGemm", "TransposeMatMul"), ("MatMul", (0, 1))),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), ("MatMul", (0, 1))),
+    "MatMulInteger16": ("MatMul", (0, 1)),
 }
-"""Kinds whose first output is that of one of ONNX's kinds, of so many of the inputs."""
+"""Kinds whose first output is that of one of ONNX's kinds, of some of the inputs."""
 SECOND_FACTOR: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
 """The input that is the second factor (weights), where scales stand before it; 1 for others."""
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
@@ -186,8 +178,6 @@ _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] 
     "MatMulBnb4": _columns,
     "EmbedLayerNormalization": _infer_embedding,
     **dict.fromkeys(_STANDARD, _as_standard),
-    **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
-    **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }
 _PAST: Final[Mapping[str, int]] = {
     "Attention": 4,

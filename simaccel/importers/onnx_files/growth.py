@@ -7,12 +7,12 @@ tensor of as many dimensions each double what is there, so that a file of 2 KB m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simaccel.files.limits import MAX_GRAPH_NODES, MAX_SHAPE_NUMBERS, require_at_most
-from simaccel.importers.onnx_files.constants import graphs_of, graphs_within
+from simaccel.importers.onnx_files.constants import graphs_of, nodes_within
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -39,19 +39,18 @@ def require_few_nodes(file: str, model: Proto) -> None:
     functions = {(made.domain, made.name): made for made in model.functions}
     counts: dict[tuple[str, str], int] = {}
 
-    def count(graphs: Iterable[Proto]) -> int:
-        nodes = (node for graph in graphs for inner in graphs_within(graph) for node in inner.node)
-        return sum(count_of((node.domain, node.op_type)) for node in nodes)
+    def count(graph: Proto) -> int:
+        return sum(count_of((node.domain, node.op_type)) for node in nodes_within(graph))
 
     def count_of(name: tuple[str, str]) -> int:
         if name not in functions:
             return 1
         if name not in counts:
             counts[name] = MAX_GRAPH_NODES + 1  # of one that calls itself, of which there is no end
-            counts[name] = count([functions[name]])
+            counts[name] = count(functions[name])
         return counts[name]
 
-    require_at_most(file, "nodes", count([model.graph]), MAX_GRAPH_NODES, "nodes and constants")
+    require_at_most(file, "nodes", count(model.graph), MAX_GRAPH_NODES, "nodes and constants")
 
 
 def require_small_shapes(

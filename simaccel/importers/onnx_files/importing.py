@@ -27,7 +27,7 @@ from simaccel.importers.onnx_files.operators import (
 )
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph, read_network
-from simaccel.importers.onnx_files.view_nodes import LOOKUPS, index_names, set_views
+from simaccel.importers.onnx_files.view_nodes import LOOKUPS, index_names, move
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
@@ -284,9 +284,7 @@ def _map_move(place: NodePlace) -> AccountEntry:
     if had != made and node.op_type in _RESHAPES:
         why = f"{had} elements become {made}: the file fits other sizes"
         return place.pass_node("not taken", why, None)
-    return place.pass_node(
-        "harmless", "addresses" if set_views(place) else "addresses what is stored"
-    )
+    return move(place)
 
 
 def _omission(place: NodePlace) -> tuple[str, int | None]:

@@ -18,6 +18,7 @@ from simaccel.importers.onnx_files.views import (
     SlotUse,
     SlotView,
     fresh,
+    ranked,
     ranks_of,
     sizes_of,
 )
@@ -66,9 +67,7 @@ class WindowedOperand:
         places = [[place for place in [p] if place in sizes] for p, _ in self.window_ranks]
         dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
         fixed = [ranks[s] for s in view.fixed]
-        made, out = self.builder.output(self.name, [*dims, *places, fixed], sizes)
-        self.builder.add(PendingOperator(self.name, sizes, (use,), out, kind))
-        return SlotView(made.root, made.dims[:-1], made.dims[-1])
+        return self.builder.make(self.name, [*dims, *places], sizes, (use,), kind, fixed)
 
     def add_conv(self, filters: Filters, weights: Source = None) -> SlotView:
         """Add a convolution; without the name of ``weights``, they are a new tensor."""
@@ -83,10 +82,8 @@ class WindowedOperand:
         made_of = [samples, outer, *places]
         alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in outer)
         fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
-        made, out = self.builder.output(self.name, [*made_of, fixed], sizes)
         vector = "product" if alone else None  # each element has a factor of its own
-        self.builder.add(PendingOperator(self.name, sizes, (use, filter_use), out, vector))
-        return SlotView(made.root, made.dims[:-1], made.dims[-1])
+        return self.builder.make(self.name, made_of, sizes, (use, filter_use), vector, fixed)
 
     def read_filtered(
         self, filters: Filters
@@ -193,11 +190,11 @@ def add_reduction(
     ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
     sizes = {rank: span.size for span, rank in ranks.items()}
     dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
-    made, out = builder.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
+    fixed = [ranks[span] for span in view.fixed]
     use = builder.read_linked(source, ranks, view)
-    builder.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
-    left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
-    return SlotView(made.root, left, made.dims[-1])
+    made = builder.make(name, dims, sizes, (use,), "average_pooling", fixed)
+    left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
+    return SlotView(made.root, left, made.fixed)
 
 
 def _fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
@@ -262,9 +259,9 @@ def add_product(
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
     other, columns = _second_factor(builder, name, second, by_dim, sizes, alone=not any(dims))
     use = builder.read_linked(source, ranks, use_of)
-    made, out = builder.output(name, [*dims, columns], sizes)
-    builder.add(PendingOperator(name, sizes, (use, other), out))
-    return made if len(second.shape) > 1 else SlotView(made.root, made.dims[:-1], made.dims[-1])
+    if len(second.shape) > 1:
+        return builder.make(name, [*dims, columns], sizes, (use, other))
+    return builder.make(name, dims, sizes, (use, other), fixed=columns)
 
 
 def _second_factor(
@@ -346,7 +343,7 @@ def add_attention(
     use = builder.read_linked(source, ranks, view)
 
     scores, weights = (
-        builder.read_own(own, [*heads, "m", "c"], sizes, "intermediate")
+        ranked(builder.root(own, "intermediate"), [[*heads, "m", "c"]], sizes)[1]
         for own in (f"{logit}.S", f"{softmax}.P")
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
@@ -354,9 +351,8 @@ def add_attention(
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
     builder.add(PendingOperator(logit, first, (use, keys), scores))
     builder.add(PendingOperator(softmax, picked, (scores,), weights, "softmax", "c", seen))
-    made, out = builder.output(attend, [*lead, ["m"], ["d"]], sizes)
-    builder.add(PendingOperator(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
-    return made
+    last = {**picked, "d": sizes["d"]}
+    return builder.make(attend, [*lead, ["m"], ["d"]], last, (weights, values))
 
 
 def _query(builder: WorkloadBuilder, name: str, operand: NodeInput) -> tuple[Source, SlotView]:

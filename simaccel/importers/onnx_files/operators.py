@@ -11,7 +11,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import attention, products, vectors, view_nodes
-from simaccel.importers.onnx_files.constants import MOVES, Proto, graphs_of, graphs_within
+from simaccel.importers.onnx_files.constants import MOVES, Proto, graphs_of, nodes_within
 from simaccel.importers.onnx_files.places import NodePlace
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
@@ -120,7 +120,7 @@ def hidden_nodes(node: Proto) -> str:
     >>> hidden_nodes(helper.make_node("Loop", ["n"], ["y"], body=body))
     'control flow, which hides 1 node: 1 Conv'
     """
-    counts = Counter(inner.op_type for inner in _inner_nodes(node))
+    counts = Counter(inner.op_type for inner in nodes_within(*graphs_of(node)))
     total = sum(counts.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
     more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named
@@ -131,11 +131,5 @@ def hides_products(node: Proto) -> bool:
     """Return whether a node may have MACs inside: by a kind that has, or that isn't ONNX's."""
     return any(
         one.op_type in PRODUCTS or one.op_type in UNCOUNTED or bool(one.domain)
-        for one in _inner_nodes(node)
+        for one in nodes_within(*graphs_of(node))
     )
-
-
-def _inner_nodes(node: Proto) -> Iterator[Proto]:
-    for graph in graphs_of(node):
-        for inner in graphs_within(graph):
-            yield from inner.node

@@ -51,6 +51,10 @@ class NodePlace:
     network: OnnxGraph
     builder: WorkloadBuilder
 
+    def input_name(self, number: int) -> str:
+        """Return the name of the input with a number; empty if the node has none."""
+        return str(self.node.input[number]) if number < len(self.node.input) else ""
+
     def shape(self, number: int) -> Shape:
         """Return the shape of the input with a number."""
         return self.network.shapes[self.node.input[number]]
@@ -109,7 +113,7 @@ class NodePlace:
 
     def report_input(self, number: int, why: str) -> None:
         """Report an input of more than one element that isn't modelled, if the node has it."""
-        name = self.node.input[number] if number < len(self.node.input) else ""
+        name = self.input_name(number)
         count = math.prod(self.network.shapes.get(name, ()))
         if name and count > 1:
             note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)

@@ -135,7 +135,7 @@ def gemm(place: NodePlace) -> AccountEntry:
 
 def _is_summand(place: NodePlace) -> bool:
     """Return whether the third input is a matrix or comes from outside: no bias."""
-    name = place.node.input[2] if len(place.node.input) > 2 else ""  # noqa: PLR2004 - its place
+    name = place.input_name(2)
     count = math.prod(place.network.shapes.get(name, ()))
     return count > 1 and (name not in place.network.weights or count > place.out_shape[-1])
 

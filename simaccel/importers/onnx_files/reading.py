@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,13 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder, fold_paddings
-from simaccel.importers.onnx_files.constants import Shape, graphs_of, graphs_within, take_constants
+from simaccel.importers.onnx_files.constants import (
+    Shape,
+    graphs_of,
+    graphs_within,
+    nodes_within,
+    take_constants,
+)
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
 from simaccel.workload.names import MAX_LAYER_SIZE, clean_name, size_faults
 
@@ -89,30 +95,31 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)
-        _require_graph(path, model)
+        if not model.HasField("graph"):
+            raise _no_model(path, "a protobuf message without a graph")  # noqa: TRY301 - as others
         require_few_nodes(str(path), model)
         if model.functions:
             _fill_defaults(model)
             model = onnx.inliner.inline_local_functions(model)
         versions = [known.version for known in model.opset_import if known.domain in _STANDARD]
         opset = int(versions[0]) if versions else 1  # of ONNX's own operators
-        _rename_nodes(onnx, model, opset)
-        foreign = _take_foreign(onnx, model, opset)
+        foreign = _standardise(onnx, model, opset)
         constants = take_constants(onnx, model, path.parent)
         model.ir_version = max(model.ir_version, _IR_VERSION)
         _check(path, onnx, model, dims)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
-        raise _no_model(path, error) from None
+        raise _no_model(path, str(error) or type(error).__name__) from None
     require_at_most(str(path), "nodes", len(model.graph.node), MAX_OPERATORS, "nodes")
-    _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
+    _set_dims(path, model, dims, constants.without_values)
     require_small_shapes(str(path), model.graph, constants.values)
     folder = ConstantFolder(onnx, model, constants, dims)
+    errors = onnx.shape_inference.InferenceError, onnx.checker.ValidationError
     try:
         shapes, bits = folder.fold()
-    except folder.errors as error:
-        raise _no_model(path, error) from None
+    except (*errors, RuntimeError, ValueError) as error:
+        raise _no_model(path, str(error) or type(error).__name__) from None
     outputs = tuple(output.name for output in model.graph.output)
     _drop_empty_parts(model.graph.node, shapes)
     nodes, dead = _without_dead(model.graph.node, outputs)
@@ -133,16 +140,8 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     )
 
 
-def _require_graph(path: Path, model: Proto) -> None:
-    if not model.HasField("graph"):
-        raise _no_model(path, ValueError("a protobuf message without a graph"))
-
-
-def _no_model(path: Path, error: Exception) -> InputError:
-    lines = str(error).splitlines()
-    return InputError(
-        [Fault(str(path), "file", lines[0] if lines else type(error).__name__, "an ONNX model")]
-    )
+def _no_model(path: Path, why: str) -> InputError:
+    return InputError([Fault(str(path), "file", why.splitlines()[0], "an ONNX model")])
 
 
 def _package(path: Path) -> ModuleType:
@@ -185,66 +184,50 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
 def _fill_defaults(model: Proto) -> None:
     """Add the default attributes to calls of functions, which onnx's inliner would drop."""
     defaults = {(made.domain, made.name): made.attribute_proto for made in model.functions}
-    for whole in (model.graph, *model.functions):
-        for node in (inner for graph in graphs_within(whole) for inner in graph.node):
-            names = {attribute.name for attribute in node.attribute}
-            usual = defaults.get((node.domain, node.op_type), ())
-            node.attribute.extend(default for default in usual if default.name not in names)
+    for node in nodes_within(model.graph, *model.functions):
+        names = {attribute.name for attribute in node.attribute}
+        usual = defaults.get((node.domain, node.op_type), ())
+        node.attribute.extend(default for default in usual if default.name not in names)
 
 
-def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
+def _standardise(onnx: ModuleType, model: Proto, opset: int) -> list[AccountEntry]:
     """Replace kinds of nodes that ONNX Runtime writes in its own way by ONNX's.
 
     Its concatenations of quantised tensors, whose inputs are scale and zero point of what is made,
     then each tensor with its own two, become plain ones. What it puts among ONNX's own kinds
-    without ONNX knowing it (norms, before the version that has them) is of its own domain.
+    without ONNX knowing it (norms, before the version that has them) is of its own domain. Returns
+    the entries of attributes that ONNX doesn't define for a node's kind, which are removed.
     """
-    for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
+    taken, why = [], "no attribute of ONNX's kind: another tool's"
+    for node in nodes_within(model.graph):
         node.domain = "" if node.domain in _STANDARD else node.domain
         if node.op_type == "QLinearConcat" and node.domain == _RUNTIME:
             tensors = list(node.input[2::3])
             del node.input[:]
             node.input.extend(tensors)
             node.op_type, node.domain = "Concat", ""
-        elif not node.domain and not _is_known(onnx, node.op_type, opset):
-            node.domain = _RUNTIME
-    if _RUNTIME not in {opset_of.domain for opset_of in model.opset_import}:
-        model.opset_import.add(domain=_RUNTIME, version=1)
-
-
-def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> list[AccountEntry]:
-    """Remove attributes that ONNX doesn't define for a node's kind, and return their entries."""
-    taken, why = [], "no attribute of ONNX's kind: another tool's"
-    for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
-        if node.domain or not _is_known(onnx, node.op_type, opset):
+        if node.domain:
             continue
-        usual = onnx.defs.get_schema(node.op_type, opset).attributes
-        foreign = [attribute for attribute in node.attribute if attribute.name not in usual]
-        for attribute in foreign:
+        known = onnx.defs.has(node.op_type, opset, "")
+        schema = onnx.defs.get_schema(node.op_type, opset) if known else None
+        if schema is None or schema.deprecated:
+            node.domain = _RUNTIME
+            continue
+        for attribute in [one for one in node.attribute if one.name not in schema.attributes]:
             name = f"{clean_name(node.name or node.op_type)}.{attribute.name[:_LONGEST]}"
             taken.append(AccountEntry(name, "not taken", why, "attribute"))
             node.attribute.remove(attribute)
+    if _RUNTIME not in {opset_of.domain for opset_of in model.opset_import}:
+        model.opset_import.add(domain=_RUNTIME, version=1)
     return taken
 
 
-def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
-    """Return whether a version of ONNX's operators has a kind of node, not deprecated."""
-    try:
-        return not onnx.defs.get_schema(kind, opset).deprecated
-    except onnx.defs.SchemaError:
-        return False
-
-
-def _meant(name: str, missing: Iterable[str]) -> str:
-    """Return the missing dimension that a name is likely to mean, nothing if it is like none."""
-    return next((known for known in missing if known.lower() == name.lower()), "")
-
-
-def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:
-    """Set the sizes of dynamic dimensions of inputs; remove declared shapes of other tensors."""
-    faults: list[Fault] = size_faults(
-        str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE, least=0
-    )
+def _set_dims(
+    path: Path, model: Proto, dims: Mapping[str, int], constants: Collection[str]
+) -> None:
+    """Set the sizes of dynamic dimensions of inputs."""
+    named = {f"--dim {name}": size for name, size in dims.items()}
+    faults = size_faults(str(path), named, MAX_LAYER_SIZE, least=0)
     missing: dict[str, str] = {}
     used: set[str] = set()
     for input_name, at, dim in _dynamic(model, constants):
@@ -258,7 +241,8 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
             missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
         elif not faults:
             dim.dim_value = dims[known[0]]
-    meant = {name: near for name in dims if (near := _meant(name, missing)) and name not in used}
+    known_as = {name.lower(): name for name in reversed(missing)}
+    meant = {n: known_as[n.lower()] for n in dims if n.lower() in known_as and n not in used}
     faults += [
         Fault(str(path), f"--dim {name}", ABSENT, f"dim={name}=SIZE, the size of {what}")
         for name, what in missing.items()
@@ -272,7 +256,7 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
     require_none(faults)
 
 
-def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]]:
+def _dynamic(model: Proto, constants: Collection[str]) -> Iterator[tuple[str, int, Any]]:
     """Yield (input, number, dimension) of dimensions without a size."""
     for given in model.graph.input:
         for at, dim in enumerate(given.type.tensor_type.shape.dim):

@@ -157,7 +157,7 @@ def skip_norm(place: NodePlace) -> AccountEntry:
     made, builder = place.out_shape, place.builder
     inputs = [place.shaped_input(0), place.shaped_input(1)]
     summed = builder.vector(f"{place.name}.sum", "residual", made, inputs)
-    gain = [place.shaped_input(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
+    gain = [place.shaped_input(2)] if place.input_name(2) else []
     for number in (3, 4):
         place.report_input(number, "a bias beside a gain: not read")
     both: list[NodeInput] = [(summed, made), *gain]

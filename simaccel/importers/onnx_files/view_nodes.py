@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.builder import NodeInput
@@ -21,9 +21,6 @@ from simaccel.importers.onnx_files.vectors import one_pass
 from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh
 from simaccel.numbers import BYTE
 from simaccel.workload.names import MAX_BYTES_PER_ELEMENT
-
-if TYPE_CHECKING:
-    from simaccel.importers.onnx_files.constants import Proto
 
 
 def set_views(place: NodePlace) -> bool:
@@ -46,6 +43,13 @@ def set_views(place: NodePlace) -> bool:
         return False
     builder.read_tensors.update(node.input)
     return True
+
+
+def move(place: NodePlace) -> AccountEntry:
+    """Map a node that only moves elements."""
+    return place.pass_node(
+        "harmless", "addresses" if set_views(place) else "addresses what is stored"
+    )
 
 
 def _output_views(place: NodePlace) -> list[SlotView | None]:
@@ -86,8 +90,8 @@ def _join_parts(place: NodePlace) -> SlotView | None:
 
 def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
     """Return the integers of an input, or of an attribute of older opsets; None: unknown."""
-    if number < len(place.node.input) and place.node.input[number]:
-        known = place.network.values.get(place.node.input[number])
+    if name := place.input_name(number):
+        known = place.network.values.get(name)
         return None if known is None else [int(one) for one in known.reshape(-1)]
     found = place.attribute(attribute)
     return None if found is None else [int(one) for one in found]
@@ -164,26 +168,16 @@ def dequantise(place: NodePlace) -> AccountEntry:
 
 def quantise(place: NodePlace) -> AccountEntry:
     """Store an operator's output quantised; if others read it too, that takes a vector operator."""
-    if not place.is_only_reader(0):
-        return one_pass(place)
-    _store_narrower(place)
-    return place.pass_node("harmless", "rounded as it is stored")
+    return cast(place) if place.is_only_reader(0) else one_pass(place)
 
 
 def cast(place: NodePlace) -> AccountEntry:
     """Store an operator's output in another number format, or read a tensor as it is stored."""
-    if place.is_only_reader(0):
-        _store_narrower(place)
-        return place.pass_node("harmless", "rounded as it is stored")
-    return place.pass_node(
-        "harmless", "addresses" if set_views(place) else "addresses what is stored"
-    )
-
-
-def _store_narrower(place: NodePlace) -> None:
-    root = place.builder.views[place.node.input[0]].root
-    root.bits = place.builder.made_bits
+    if not place.is_only_reader(0):
+        return move(place)
+    place.builder.views[place.node.input[0]].root.bits = place.builder.made_bits
     _share_view(place)
+    return place.pass_node("harmless", "rounded as it is stored")
 
 
 def _share_view(place: NodePlace) -> None:
@@ -211,7 +205,7 @@ def index_names(network: OnnxGraph) -> set[str]:
         node.input[number]
         for node in network.nodes
         for number in _INDICES.get(node.op_type, ())
-        if _has(node, number)
+        if number < len(node.input)
     ]
     while names:
         name = names.pop()
@@ -260,9 +254,9 @@ def embed(place: NodePlace) -> AccountEntry:
     made, builder = place.out_shape, place.builder
     summed = _embed_rows(place, (2, 0), "words")
     rows: dict[str, NodeInput] = {}
-    if _has(place.node, 1):
+    if place.input_name(1):
         rows["segments"] = _embed_rows(place, (4, 1), "segments"), made
-    if _has(place.node, 8):
+    if place.input_name(8):
         rows["positions"] = _embed_rows(place, (3, 8), "positions"), made
     else:
         first = (*(1,) * (len(made) - 2), *made[-2:])
@@ -283,10 +277,6 @@ def _embed_rows(place: NodePlace, pair: tuple[int, int], label: str) -> SlotView
     table, indices = (place.node.input[number] for number in pair)
     wide = _lead(place.shape(pair[1]), place.out_shape)
     return _look_up(place, f"{place.name}.{label}", (table, place.out_shape), (indices, wide))
-
-
-def _has(node: Proto, number: int) -> bool:
-    return number < len(node.input) and bool(node.input[number])
 
 
 def _lead(indices: Shape, made: Shape) -> Shape:

@@ -267,6 +267,17 @@ class SlotUse:
         return root, slots
 
 
+def ranked(
+    root: StoredTensor, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
+) -> tuple[SlotView, SlotUse]:
+    """Return the view and the use of all of a new tensor; ``dims``: the ranks of each dimension."""
+    ranks = [rank for dim in dims for rank in dim]
+    root.sizes = [sizes[rank] for rank in ranks]
+    spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
+    view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+    return view, SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
+
+
 def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
     """Return the sizes of a dimension's spans."""
     return [span.size for span in group]
