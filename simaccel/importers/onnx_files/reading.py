@@ -213,7 +213,10 @@ def _standardise(onnx: ModuleType, model: Proto, opset: int) -> list[AccountEntr
         if schema is None or schema.deprecated:
             node.domain = _RUNTIME
             continue
-        for attribute in [one for one in node.attribute if one.name not in schema.attributes]:
+        foreign = [
+            attribute for attribute in node.attribute if attribute.name not in schema.attributes
+        ]
+        for attribute in foreign:
             name = f"{clean_name(node.name or node.op_type)}.{attribute.name[:_LONGEST]}"
             taken.append(AccountEntry(name, "not taken", why, "attribute"))
             node.attribute.remove(attribute)
