@@ -26,8 +26,8 @@ from simaccel.importers.onnx_files.views import (
     fresh,
     join_views,
     note_distinct,
-    ranked,
     sizes_of,
+    view_of_ranks,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Kind, Operator, Tensor, Terms
@@ -216,7 +216,7 @@ class WorkloadBuilder:
             return self.read_linked(
                 source, {span: rank for span, rank in pairs if span.slot >= 0}, view
             )
-        factor_view, use = ranked(self.add_copy(name, source, kind), dims, sizes)
+        factor_view, use = view_of_ranks(self.add_copy(name, source, kind), dims, sizes)
         self.set_first_view(source, factor_view)
         return self.read(source, factor_view, use.slots)
 
@@ -235,7 +235,7 @@ class WorkloadBuilder:
         vector operator.
         """
         root = self.root(f"{name}.O", "output", made=True)
-        made, use = ranked(root, [*dims, fixed], sizes)
+        made, use = view_of_ranks(root, [*dims, fixed], sizes)
         self.add(PendingOperator(name, sizes, tuple(inputs), use, kind))
         return SlotView(root, made.dims[:-1], made.dims[-1])
 

@@ -18,9 +18,9 @@ from simaccel.importers.onnx_files.views import (
     SlotUse,
     SlotView,
     fresh,
-    ranked,
     ranks_of,
     sizes_of,
+    view_of_ranks,
 )
 from simaccel.workload.einsum import Kind, Terms, VisibleSpan
 
@@ -343,7 +343,7 @@ def add_attention(
     use = builder.read_linked(source, ranks, view)
 
     scores, weights = (
-        ranked(builder.root(own, "intermediate"), [[*heads, "m", "c"]], sizes)[1]
+        view_of_ranks(builder.root(own, "intermediate"), [[*heads, "m", "c"]], sizes)[1]
         for own in (f"{logit}.S", f"{softmax}.P")
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}

@@ -267,7 +267,7 @@ class SlotUse:
         return root, slots
 
 
-def ranked(
+def view_of_ranks(
     root: StoredTensor, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
 ) -> tuple[SlotView, SlotUse]:
     """Return the view and the use of all of a new tensor; ``dims``: the ranks of each dimension."""
