@@ -41,17 +41,22 @@ Tiles = Mapping[str, Ints]
 
 @dataclass(frozen=True)
 class AllSizes:
-    """The candidates of all tile sizes whose bounds are below a limit; ``size``: of the space."""
+    """The candidates of all tile sizes whose bounds are below a limit; ``size``: of the space.
+
+    ``is_whole``: whether they are those of all operands that the array may hold; of one that leaves
+    too many tilings there are none.
+    """
 
     candidates: CandidateSet | None
     size: int
+    is_whole: bool = True
 
 
 def all_sizes(grid: CandidateSet, below: float, most: int, least: float = 0.0) -> AllSizes | None:
     """Return all candidates of a grid's operator whose bounds are from ``least`` to ``below``.
 
     None if the grid is not of an einsum with free orders and slots whose tensors live in DRAM, or
-    if more than ``most`` tilings remain by their folds and first loads.
+    if more than ``most`` tilings remain by their folds and first loads, whatever the array holds.
     """
     (family, *others), accelerator = grid.families, grid.accelerator
     slots = {np.size(node.slots) for node in nodes(family.branch) if isinstance(node, Keep)}
@@ -69,18 +74,20 @@ def all_sizes(grid: CandidateSet, below: float, most: int, least: float = 0.0) -
     kinds = [STATIONARITIES[index] for index in np.unique(held)]
     families: list[Family] = []
     bounds: list[Ints] = []
-    for kind in kinds:
-        tilings = space.tilings(kind, most)
-        if tilings is None:
-            return None
+    found = [(kind, space.tilings(kind, most)) for kind in kinds]
+    few = [(kind, tilings) for kind, tilings in found if tilings is not None]
+    if not few:
+        return None
+    for kind, tilings in few:
         for nest, bound in space.nests(kind, tilings):
             families.append(nest)
             bounds.append(bound)
     orders = math.factorial(len(_ROLES))
     size = math.prod(space.counts.values()) * orders * len(_SLOTS) * len(kinds)
-    if not families:
-        return AllSizes(None, size)
-    return AllSizes(CandidateSet(grid.group, families, grid.judge, least=bounds), size)
+    candidates = None
+    if families:
+        candidates = CandidateSet(grid.group, families, grid.judge, least=bounds)
+    return AllSizes(candidates, size, is_whole=len(few) == len(kinds))
 
 
 @dataclass(frozen=True)

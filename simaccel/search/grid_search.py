@@ -107,9 +107,9 @@ class _Climb:
     proof: int = 0
     """The number of candidates of all tile sizes, if they are searched."""
     proofs: list[CandidateWalk] = field(default_factory=list)
-    """The walks through those of them that may be better."""
+    """The walks through candidates of all tile sizes that may be better."""
     proved: float = 0.0
-    """What none of them is better than, but the best."""
+    """What none of all tile sizes is better than, but the best."""
 
     @property
     def below(self) -> float:
@@ -146,13 +146,14 @@ class _Climb:
     def prove(self) -> None:
         """Run all candidates of all tile sizes whose bounds are below the best, or up to a limit.
 
-        An exhaustive grid without a gap is one already.
+        An exhaustive grid without a gap is one already. Where the space lacks what some operands
+        leave, the others may still be faster, but nothing is proved.
         """
         from simaccel.search.all_sizes import all_sizes  # noqa: PLC0415 - of few searches
 
         if self.best is None or (self.grid.is_complete() and self.walks[0].left >= self.below):
             return
-        grid, goal, least = self.grid, self.goal, 0.0
+        grid, goal, least, is_whole = self.grid, self.goal, 0.0, True
         operators = grid.group.operators
         lowest = floor_of_group(grid.workload, operators, goal.accelerator, goal.objective)
         for share in EFFORT.proof_shares:
@@ -160,18 +161,21 @@ class _Climb:
             space = all_sizes(grid, below, EFFORT.tilings, least)
             if space is None:
                 break
-            self.proof, self.proved, least = space.size, min(below, self.below), below
-            if space.candidates is not None:
-                walk = CandidateWalk(space.candidates, near=1.0)
-                walk.go(goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
-                self._take_best(walk)
-                self.walks.append(walk)
-                self.proofs.append(walk)
-                self.proved = min(below, walk.left)
-                if walk.left < min(below, self.below):  # patience
-                    break
-            if self.below <= below:
+            is_whole, least = is_whole and space.is_whole, below
+            left = below if space.candidates is None else self._left_after(space.candidates)
+            if is_whole:
+                self.proof, self.proved = space.size, min(below, left, self.below)
+            if left < min(below, self.below) or self.below <= below:  # patience has ended, or done
                 break
+
+    def _left_after(self, candidates: CandidateSet) -> float:
+        """Run candidates of all tile sizes; return a lower bound of those that did not run."""
+        walk = CandidateWalk(candidates, near=1.0)
+        walk.go(self.goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
+        self._take_best(walk)
+        self.walks.append(walk)
+        self.proofs.append(walk)
+        return walk.left
 
     def loose_holdings(self) -> list[int]:
         """Return the stationarities of an operator to search on their own, if bounds are loose.
