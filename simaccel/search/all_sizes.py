@@ -74,8 +74,8 @@ def all_sizes(grid: CandidateSet, below: float, most: int, least: float = 0.0) -
     kinds = [STATIONARITIES[index] for index in np.unique(held)]
     families: list[Family] = []
     bounds: list[Ints] = []
-    found = [(kind, space.tilings(kind, most)) for kind in kinds]
-    few = [(kind, tilings) for kind, tilings in found if tilings is not None]
+    tilings_of = [(kind, space.tilings(kind, most)) for kind in kinds]
+    few = [(kind, tilings) for kind, tilings in tilings_of if tilings is not None]
     if not few:
         return None
     for kind, tilings in few:
