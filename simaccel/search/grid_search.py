@@ -162,13 +162,13 @@ class _Climb:
             if space is None:
                 break
             is_whole, least = is_whole and space.is_whole, below
-            left = below if space.candidates is None else self._left_after(space.candidates)
+            left = below if space.candidates is None else self._run_all_sizes(space.candidates)
             if is_whole:
                 self.proof, self.proved = space.size, min(below, left, self.below)
             if left < min(below, self.below) or self.below <= below:  # patience has ended, or done
                 break
 
-    def _left_after(self, candidates: CandidateSet) -> float:
+    def _run_all_sizes(self, candidates: CandidateSet) -> float:
         """Run candidates of all tile sizes; return a lower bound of those that did not run."""
         walk = CandidateWalk(candidates, near=1.0)
         walk.go(self.goal.room, StoppingRule(0.0, EFFORT.proof), self.below)
