@@ -10,7 +10,7 @@ from typing import Any, Final
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
 from simaccel.papers.maestro.commands.disagreement import TOLERANCE, Disagreement, RepeatedTransfer
-from simaccel.papers.maestro.commands.explanation import ON_CHIP, GroupExplanation, Reuse
+from simaccel.papers.maestro.commands.explanation import ON_CHIP, GroupExplanation
 from simaccel.papers.maestro.commands.explanation_figures import (
     draw_analyses,
     draw_shares,
@@ -149,7 +149,12 @@ _TIME: Final = (
     Column("group", "group", kind="text"),
     Column("cycles", "cycles", "cycles"),
     Column("of them NoC", "transfers", "cycles"),
-    Column("the directives, or why there are none", "said", kind="wrapped"),
+    Column(
+        "the directives, or why there are none",
+        "said",
+        lambda parts: ": ".join(filter(None, parts)),
+        "wrapped",
+    ),
 )
 
 
@@ -188,17 +193,15 @@ def _time_rows(group: GroupExplanation) -> Iterator[Row]:
     directives, times = group.directives, group.directives.operators
     only = times[0] if len(times) == 1 else None
     memory = f"the bytes of {directives.memory}" if directives.memory else ""
-    texts = (memory, (only or directives).written, directives.silent)
-    yield _time_row(group.run.name, directives.cycles, only.transfers if only else None, texts)
+    yield {
+        "group": group.run.name,
+        "cycles": directives.cycles,
+        "transfers": only.transfers if only and directives.cycles is not None else None,
+        "said": (memory, (only or directives).written, directives.silent),
+    }
     for each in () if only else times:
-        texts = ("", each.written, each.silent)
-        yield _time_row(f"  {each.operator}", each.cycles, each.transfers, texts)
-
-
-def _time_row(name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]) -> Row:
-    known = None if cycles is None else transfers
-    text = ": ".join(filter(None, texts))
-    return {"group": name, "cycles": cycles, "transfers": known, "said": text}
+        row = {"group": f"  {each.operator}", "said": (each.written, each.silent)}
+        yield row | pick(each, "cycles", "transfers")
 
 
 def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
@@ -208,8 +211,7 @@ def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
         share = "" if each.relative is None else f" ({share_text(each.relative)})"
         yield {
             "group": group.run.name,
-            "by": each.analysis,
-            "figure": each.what,
+            **pick(each, by="analysis", figure="what"),
             "machine": write(each.machine),
             "analysis": write(each.other),
             "difference": f"{'-' * (by < 0)}{write(abs(by))}{share}",
@@ -279,6 +281,10 @@ def _sign_text(share: float) -> str:
 # -- JSON
 
 
+def _number(ratio: Fraction | None) -> float | None:
+    return None if ratio is None else float(ratio)
+
+
 def _group_json(group: GroupExplanation) -> dict[str, Any]:
     return {
         "name": group.run.name,
@@ -299,7 +305,16 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             {**vars(each), "couplings": [vars(coupling) for coupling in each.couplings]}
             for each in group.dimensions
         ],
-        "reuse": [_reuse_json(each) for each in group.reuse],
+        "reuse": [
+            {
+                **pick(each, "tensor", "dram_bytes", directives_dram_bytes="directives_bytes"),
+                "reads_per_buffer_byte": _number(each.buffer),
+                "macs_per_element_sent": _number(each.array),
+                "macs_per_sum_back": _number(each.sums),
+                "multicast": _number(each.multicast),
+            }
+            for each in group.reuse
+        ],
         "needs": {
             each.level: {
                 "bytes": each.n_bytes,
@@ -312,32 +327,14 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             **vars(group.directives),
             "operators": [vars(each) for each in group.directives.operators],
         },
-        "disagreements": [_disagreement_json(group, each) for each in group.disagreements],
+        "disagreements": [
+            {
+                **pick(each, "analysis", "what", "unit", "machine", "other"),
+                "assumption": assumption_text(group, each),
+                "shares": {share_name(share): share.amount for share in each.shares},
+                "relative": each.relative,
+                **({"unexplained": each.rest} if each.shares else {}),
+            }
+            for each in group.disagreements
+        ],
     }
-
-
-def _disagreement_json(group: GroupExplanation, each: Disagreement) -> dict[str, Any]:
-    shares = {share_name(share): share.amount for share in each.shares}
-    return {
-        **pick(each, "analysis", "what", "unit", "machine", "other"),
-        "assumption": assumption_text(group, each),
-        "shares": shares,
-        "relative": each.relative,
-        **({"unexplained": each.rest} if shares else {}),
-    }
-
-
-def _reuse_json(one: Reuse) -> dict[str, Any]:
-    return {
-        "tensor": one.tensor,
-        "dram_bytes": one.dram_bytes,
-        "directives_dram_bytes": one.directives_bytes,
-        "reads_per_buffer_byte": _number(one.buffer),
-        "macs_per_element_sent": _number(one.array),
-        "macs_per_sum_back": _number(one.sums),
-        "multicast": _number(one.multicast),
-    }
-
-
-def _number(ratio: Fraction | None) -> float | None:
-    return None if ratio is None else float(ratio)

@@ -17,7 +17,7 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 
 if TYPE_CHECKING:
-    from simaccel.papers.orojenesis.commands.tables import BoundReport
+    from simaccel.papers.orojenesis.commands.tables import Bound
     from simaccel.papers.orojenesis.halo import Halo
 
 HALOS = ("exact", "machine", "tool", "tool-last")
@@ -91,8 +91,6 @@ def bound(
     )
     files.require()
     from simaccel.papers.orojenesis.commands.bounding import bound_of
-    from simaccel.papers.orojenesis.commands.figures import draw_bound
-    from simaccel.papers.orojenesis.commands.tables import bound_parts, bound_rows
     from simaccel.papers.orojenesis.single import Mapspace
     from simaccel.report.tables import csv_text
 
@@ -100,13 +98,14 @@ def bound(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
     )
     report = bound_of(workload, mapspace, fuse, accelerator, room)
+    outputs = report.outputs()
     if as_json:
-        show_json(report.to_dict())
+        show_json(outputs["document"]())
     elif not files.prints:
-        show(report.title, *bound_parts(report))
-    files.write("--csv", lambda: csv_text(bound_rows(report)))
+        show(report.title, *outputs["parts"]())
+    files.write("--csv", lambda: csv_text(outputs["csv"]()))
     files.write("-o", lambda: _mapping_of(report))
-    files.write("--plot", lambda: draw_bound(report, report.title))
+    files.write("--plot", outputs["plot"])
 
 
 def _room(buffer: str | None) -> int | None:
@@ -120,15 +119,13 @@ def _room(buffer: str | None) -> int | None:
         raise InputError([fault("--buffer", buffer, str(error))]) from None
 
 
-def _mapping_of(report: BoundReport) -> str:
+def _mapping_of(report: Bound) -> str:
     from simaccel.mapping.files import mapping_text
 
-    chosen = report.chosen
-    if chosen is None:
+    if report.chosen is None:
         allowed = f"at least {report.found.front.smallest} B, where anything runs"
         raise InputError([fault("--buffer", report.room, allowed)])
-    mapping = report.found.mapping(chosen)
-    if mapping is None:
+    if report.mapping is None:
         allowed = "a buffer that all tensors use: tensors that bypass it have no mapping"
         raise InputError([fault("--buffer", report.room, allowed)])
-    return mapping_text(mapping)
+    return mapping_text(report.mapping)

@@ -1,24 +1,19 @@
-"""`bound` in Python: the least DRAM traffic of any mapping, with tables and a figure."""
+"""`bound` in Python: the least DRAM traffic of any mapping."""
 
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
-from simaccel.mapping.tree import Mapping
-from simaccel.papers.orojenesis.commands import tables
-from simaccel.papers.orojenesis.commands.tables import BoundReport
+from simaccel.papers.orojenesis.commands.tables import Bound
 from simaccel.papers.orojenesis.halo import HALOS
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
-from simaccel.report.tables import Table
-from simaccel.report.titles import workload_title
-from simaccel.report.units import bytes_text
 from simaccel.study.placement import gather_placed
 from simaccel.verbs.inputs import (
     AcceleratorLike,
@@ -27,59 +22,15 @@ from simaccel.verbs.inputs import (
     as_workload,
     check_types,
 )
-from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload, operands_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from matplotlib.figure import Figure
+    from collections.abc import Iterator
 
 _FEW_OPERATORS: Final = 4
 """Operators up to which fused bounds of every tile size take about a second."""
 _MANY_OPERATORS: Final = 12
 """Operators beyond which figures have no fused bound, as it would take minutes."""
-
-
-class Bound(ShownResult, BoundReport):
-    """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both."""
-
-    @property
-    def title(self) -> str:
-        """The title, with the workload; several chips are treated as one that does everything."""
-        on = self.accelerator
-        alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
-        return f"{workload_title(self.found.workload)}: least DRAM traffic{alone}"
-
-    @property
-    def points(self) -> list[tuple[int, int]]:
-        """Pairs of buffer bytes and least bytes moved."""
-        return [(room, moved) for room, moved in self.found.front.points()]
-
-    @property
-    def mapping(self) -> Mapping | None:
-        """The mapping that attains the bound for ``buffer``; None if there is none."""
-        return None if self.chosen is None else self.found.mapping(self.chosen)
-
-    def __repr__(self) -> str:
-        room, moved = self.found.front.largest
-        least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
-        return f"<Bound {self.title}: {least}, {len(self.points)} points>"
-
-    def _parts(self) -> Iterable[Table | str]:
-        return tables.bound_parts(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the bound as plain data (the format of ``simaccel bound --json``)."""
-        return tables.bound_json(self)
-
-    def _rows(self) -> Rows:
-        return tables.bound_rows(self)
-
-    def _draw(self) -> Figure:
-        from simaccel.papers.orojenesis.commands.figures import draw_bound
-
-        return draw_bound(self, self.title)
 
 
 @name_arguments()

@@ -5,7 +5,7 @@ It has the ski-slope, the mesa of operational intensity and that of performance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -17,31 +17,34 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.units import bytes_text
 
-if TYPE_CHECKING:
-    from simaccel.papers.orojenesis.commands.tables import BoundReport
-
 _HEIGHT_INCHES = 2.5
 _BEYOND = 4
 """How far the flat end is drawn, relative to the maximal effectual buffer."""
 
 
-def draw_bound(report: BoundReport, title: str) -> Figure:
-    """Draw the front in two panels, or three with an accelerator."""
+def draw_bound(
+    title: str,
+    points: Sequence[tuple[int, int]],
+    curves: Mapping[str, Callable[[int], float]],
+    compulsory_bytes: int,
+    room: int | None,
+) -> Figure:
+    """Draw a front's points in a panel for each of the curves, which are of the bytes moved."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES, title)
-    panels = figure.subplots(1, 2 + (report.accelerator is not None))
-    points = report.found.front.points()
-    rooms = [room for room, _ in points]
-    rooms.append(max(rooms[-1] * _BEYOND, report.room or 0))
-    moved = [n for _, n in points] + [points[-1][1]]
-    _step_line(panels[0], rooms, [float(n) for n in moved], "bytes to and from DRAM")
-    least, label = report.compulsory_bytes, "compulsory"
-    panels[0].axhline(least, color=LIMIT_COLOUR, linestyle=":", linewidth=0.8, label=label)
-    _step_line(panels[1], rooms, [report.intensity(n) for n in moved], "operations per byte")
-    if report.accelerator is not None:
-        speeds = [report.performance(n) or 0.0 for n in moved]
-        _step_line(panels[2], rooms, speeds, f"operations per second on {report.accelerator.name}")
-    for axes in panels:
-        _mark_buffers(axes, report)
+    panels = figure.subplots(1, len(curves))
+    effectual, least = points[-1]
+    rooms = [*(room for room, _ in points), max(effectual * _BEYOND, room or 0)]
+    moved = [*(n for _, n in points), least]
+    for axes, (what, of) in zip(panels, curves.items(), strict=True):
+        _step_line(axes, rooms, [of(n) for n in moved], what)
+        if axes is panels[0]:
+            style = {"color": LIMIT_COLOUR, "linestyle": ":", "linewidth": 0.8}
+            axes.axhline(compulsory_bytes, label="compulsory", **style)
+        label = f"maximal effectual buffer, {bytes_text(effectual)}"
+        axes.axvline(effectual, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)
+        if room is not None:
+            label = f"buffer of {bytes_text(room)}"
+            axes.axvline(room, color=SERIES_COLOURS[2], linewidth=0.8, label=label)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
@@ -55,12 +58,3 @@ def _step_line(axes: Axes, rooms: list[int], values: list[float], label: str) ->
     axes.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     axes.tick_params(axis="x", labelrotation=30)
     axes.grid(visible=True)
-
-
-def _mark_buffers(axes: Axes, report: BoundReport) -> None:
-    room = report.found.front.largest[0]
-    label = f"maximal effectual buffer, {bytes_text(room)}"
-    axes.axvline(room, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)
-    if report.room is not None:
-        label = f"buffer of {bytes_text(report.room)}"
-        axes.axvline(report.room, color=SERIES_COLOURS[2], linewidth=0.8, label=label)

@@ -1,27 +1,38 @@
-"""Tables, JSON and CSV of a bound: the DRAM traffic that mappings can attain with a buffer."""
+"""A bound, the DRAM traffic that mappings can attain with a buffer: tables, JSON, CSV, figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
+from simaccel.mapping.tree import Mapping
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.report.tables import Column, Row, Table, pick, tabulate
+from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.run.memories import least_memory_cycles
+from simaccel.verbs.showing import ShownResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROWS = 16
 """Most points of a table."""
+_DIGITS = "{:.3g}".format
+_TIMES = "{:.2f} x".format
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundReport:
-    """A bound, and what it is compared with: compulsory bytes, an accelerator, one buffer."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bound(ShownResult):
+    """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both.
+
+    They are compared with the compulsory bytes, and with an accelerator and one buffer (``room``).
+    """
 
     found: WorkloadBound
     mapspace: Mapspace
@@ -29,6 +40,28 @@ class BoundReport:
     compulsory_bytes: int
     accelerator: Accelerator | None = None
     room: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The title, with the workload; several chips are treated as one that does everything."""
+        on = self.accelerator
+        alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
+        return f"{workload_title(self.found.workload)}: least DRAM traffic{alone}"
+
+    def __repr__(self) -> str:
+        room, moved = self.found.front.largest
+        least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
+        return f"<Bound {self.title}: {least}, {len(self.points)} points>"
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """Pairs of buffer bytes and least bytes moved."""
+        return [(room, moved) for room, moved in self.found.front.points()]
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The mapping that attains the bound for ``buffer``; None if there is none."""
+        return None if self.chosen is None else self.found.mapping(self.chosen)
 
     @property
     def chosen(self) -> WorkloadPoint | None:
@@ -59,113 +92,107 @@ class BoundReport:
         limits += [operations / n * on.clock_hz for at, n in alone.items() if n]
         return min(limits)
 
+    def _parts(self) -> list[Table | str]:
+        """Return the bound for the buffer, the front's end, its points, their counts.
 
-def bound_parts(report: BoundReport) -> list[Table | str]:
-    """Return a bound as text: that of the given buffer, the front's end, its points, their counts.
+        The table has the points of the front; of many, evenly spaced ones.
+        """
+        bound, (room, moved), rows = self.found, self.found.front.largest, self._rows()
+        effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
+        gap = f"{moved / self.compulsory_bytes:.3f} x the compulsory "
+        shown = sorted({round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)})
+        columns = [
+            Column("buffer", "buffer_bytes", "B"),
+            Column("DRAM", "dram_bytes", "B"),
+            Column("of compulsory", lambda row: row["dram_bytes"] / self.compulsory_bytes, _TIMES),
+            Column("ops/B", "operations_per_byte", _DIGITS),
+            Column("ops/s", "operations_per_second", _DIGITS),
+        ]
+        parts: list[Table | str] = [
+            *self._chosen_lines(),
+            f"{effectual}: a larger one saves nothing",
+            f"there {bytes_text(moved)}, {gap}{bytes_text(self.compulsory_bytes)}",
+            tabulate([rows[at] for at in shown], columns[: 5 if self.accelerator else 4]),
+            f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
+        ]
+        if not bound.all_sizes:
+            parts.append(
+                "not all sizes were tried (of windows, or second cuts of more than three tensors: "
+                "too many), so lower may be possible"
+            )
+        return parts
 
-    The table has the points of the front; of many, evenly spaced ones.
-    """
-    bound, (room, moved) = report.found, report.found.front.largest
-    effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
-    gap = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
-    parts: list[Table | str] = [
-        *_chosen_lines(report),
-        f"{effectual}: a larger one saves nothing",
-        f"there {bytes_text(moved)}, {gap}{bytes_text(report.compulsory_bytes)}",
-        _front_table(report),
-        f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
-    ]
-    if not bound.all_sizes:
-        parts.append(
-            "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
-            "many), so lower may be possible"
-        )
-    return parts
+    def _chosen_lines(self) -> Iterator[str]:
+        bound, chosen = self.found, self.chosen
+        if self.room is None:
+            return
+        room = bytes_text(self.room)
+        if chosen is None:
+            smallest = bytes_text(bound.front.smallest)
+            yield f"with {room}: no mapping fits; the smallest buffer is {smallest}"
+            return
+        gap = f"{chosen.dram_bytes / self.compulsory_bytes:.2f} x compulsory"
+        least = f"{bytes_text(chosen.dram_bytes)} ({gap})"
+        attained = f"attained with {cycles_text(chosen.buffer_bytes)} B"
+        yield f"bound of any mapping with {room}: {least}, {attained}"
+        if chosen.moved_bytes != chosen.dram_bytes:
+            why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
+            if bound.workload.packed:
+                why = "which rounds each tile of elements of 4 bits up to bytes"
+            moved = bytes_text(chosen.moved_bytes)
+            yield f"its mapping moves {moved} on simaccel's machine, {why}"
 
-
-def _front_table(report: BoundReport) -> Table:
-    rows, compulsory, digits = bound_rows(report), report.compulsory_bytes, "{:.3g}".format
-    shown = {round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)}
-    columns = [
-        Column("buffer", "buffer_bytes", "B"),
-        Column("DRAM", "dram_bytes", "B"),
-        Column("of compulsory", "dram_bytes", lambda moved: f"{moved / compulsory:.2f} x"),
-        Column("ops/B", "operations_per_byte", digits),
-        Column("ops/s", "operations_per_second", digits),
-    ]
-    return tabulate([rows[at] for at in sorted(shown)], columns[: 5 if report.accelerator else 4])
-
-
-def _chosen_lines(report: BoundReport) -> Iterator[str]:
-    bound, chosen = report.found, report.chosen
-    if report.room is None:
-        return
-    room = bytes_text(report.room)
-    if chosen is None:
-        smallest = bytes_text(bound.front.smallest)
-        yield f"with {room}: no mapping fits; the smallest buffer is {smallest}"
-        return
-    gap = f"{chosen.dram_bytes / report.compulsory_bytes:.2f} x compulsory"
-    least = f"{bytes_text(chosen.dram_bytes)} ({gap})"
-    attained = f"attained with {cycles_text(chosen.buffer_bytes)} B"
-    yield f"bound of any mapping with {room}: {least}, {attained}"
-    if chosen.moved_bytes != chosen.dram_bytes:
-        why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
-        if bound.workload.packed:
-            why = "which rounds each tile of elements of 4 bits up to bytes"
-        moved = bytes_text(chosen.moved_bytes)
-        yield f"its mapping moves {moved} on simaccel's machine, {why}"
-
-
-def bound_json(report: BoundReport) -> dict[str, Any]:
-    """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
-    bound, (room, moved), rows = report.found, report.found.front.largest, bound_rows(report)
-    document: dict[str, Any] = {
-        **pick(bound.workload, workload="name", fingerprint="fingerprint"),
-        "mapspace": {**vars(report.mapspace), "fuse": report.fuse},
-        **pick(bound, "mappings", "all_sizes"),
-        "macs": bound.workload.macs,
-        "operations": bound.operations,
-        "compulsory_bytes": report.compulsory_bytes,
-        "max_effectual_buffer_bytes": room,
-        "least_dram_bytes": moved,
-        "gap": moved / report.compulsory_bytes,
-        "points": [[row["buffer_bytes"], row["dram_bytes"]] for row in rows],
-        "operations_per_byte": [row["operations_per_byte"] for row in rows],
-    }
-    if report.accelerator is not None:
-        document["accelerator"] = report.accelerator.name
-        document["operations_per_second"] = [row["operations_per_second"] for row in rows]
-    if report.room is not None:
-        document["at"] = _chosen_json(report)
-    return document
-
-
-def _chosen_json(report: BoundReport) -> dict[str, Any]:
-    chosen = report.chosen
-    buffer: dict[str, Any] = {"asked_bytes": report.room}
-    if chosen is None:
-        return {**buffer, "smallest_buffer_bytes": report.found.front.smallest, "dram_bytes": None}
-    mapping = report.found.mapping(chosen)
-    return {
-        **buffer,
-        **pick(chosen, "buffer_bytes", "dram_bytes", machine_dram_bytes="moved_bytes"),
-        "gap": chosen.dram_bytes / report.compulsory_bytes,
-        "segments": [list(segment.operators) for segment, _ in chosen.parts],
-        "mapping": None if mapping is None else mapping_document(mapping),
-    }
-
-
-def bound_rows(report: BoundReport) -> list[Row]:
-    """Return the points as plain rows; with an accelerator also its performance."""
-    rows = []
-    for room, moved in report.found.front.points():
-        row: Row = {
-            "buffer_bytes": room,
-            "dram_bytes": moved,
-            "operations_per_byte": report.intensity(moved),
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bound as plain data (the format of ``simaccel bound --json``)."""
+        bound, (room, moved), rows = self.found, self.found.front.largest, self._rows()
+        document: dict[str, Any] = {
+            **pick(bound.workload, workload="name", fingerprint="fingerprint"),
+            "mapspace": {**vars(self.mapspace), "fuse": self.fuse},
+            **pick(bound, "mappings", "all_sizes", macs="workload.macs", operations="operations"),
+            "compulsory_bytes": self.compulsory_bytes,
+            "max_effectual_buffer_bytes": room,
+            "least_dram_bytes": moved,
+            "gap": moved / self.compulsory_bytes,
+            "points": [[row["buffer_bytes"], row["dram_bytes"]] for row in rows],
+            "operations_per_byte": [row["operations_per_byte"] for row in rows],
         }
-        if report.accelerator is not None:
-            row["operations_per_second"] = report.performance(moved)
-        rows.append(row)
-    return rows
+        if self.accelerator is not None:
+            document["accelerator"] = self.accelerator.name
+            document["operations_per_second"] = [row["operations_per_second"] for row in rows]
+        if self.room is not None:
+            document["at"] = {"asked_bytes": self.room, **self._chosen_document()}
+        return document
+
+    def _chosen_document(self) -> dict[str, Any]:
+        chosen, mapping = self.chosen, self.mapping
+        if chosen is None:
+            return {"smallest_buffer_bytes": self.found.front.smallest, "dram_bytes": None}
+        return {
+            **pick(chosen, "buffer_bytes", "dram_bytes", machine_dram_bytes="moved_bytes"),
+            "gap": chosen.dram_bytes / self.compulsory_bytes,
+            "segments": [list(segment.operators) for segment, _ in chosen.parts],
+            "mapping": None if mapping is None else mapping_document(mapping),
+        }
+
+    def _rows(self) -> list[Row]:
+        """Return the points as plain rows; with an accelerator also its performance."""
+        rows = []
+        for room, moved in self.points:
+            row: Row = {"buffer_bytes": room, "dram_bytes": moved}
+            row["operations_per_byte"] = self.intensity(moved)
+            if self.accelerator is not None:
+                row["operations_per_second"] = self.performance(moved)
+            rows.append(row)
+        return rows
+
+    def _draw(self) -> Figure:
+        from simaccel.papers.orojenesis.commands.figures import draw_bound
+
+        curves: dict[str, Callable[[int], float]] = {
+            "bytes to and from DRAM": float,
+            "operations per byte": self.intensity,
+        }
+        if self.accelerator is not None:
+            label = f"operations per second on {self.accelerator.name}"
+            curves[label] = lambda n: self.performance(n) or 0.0
+        return draw_bound(self.title, self.points, curves, self.compulsory_bytes, self.room)
