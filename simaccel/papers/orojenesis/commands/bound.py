@@ -17,7 +17,7 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 
 if TYPE_CHECKING:
-    from simaccel.papers.orojenesis.commands.tables import Bound
+    from simaccel.papers.orojenesis.commands.bounding import Bound
     from simaccel.papers.orojenesis.halo import Halo
 
 HALOS = ("exact", "machine", "tool", "tool-last")
