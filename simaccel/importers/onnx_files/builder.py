@@ -79,6 +79,10 @@ class WorkloadBuilder:
     """Tensor that nodes only move -> its number of elements from each input or weight."""
     pending: list[PendingOperator] = field(default_factory=list)
 
+    def note(self, name: str, why: str, elements: int = 0) -> None:
+        """Report elements that are moved otherwise than the file has them."""
+        self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, elements))
+
     # -- tensors
 
     def view(self, source: Source) -> SlotView | None:
@@ -190,7 +194,7 @@ class WorkloadBuilder:
         if isinstance(source, str) and source in self.distinct:
             count = root.distinct = self.distinct[source]
             why = f"{count} elements, read as the {math.prod(self.shapes[source])} that they become"
-            self.notes.append(AccountEntry(root.name, "not taken", why, "tensor", 0, count))
+            self.note(root.name, why, count)
         return root
 
     def read_linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
@@ -296,8 +300,7 @@ class WorkloadBuilder:
         }
         for name, tensor in tensors.items():
             if (bits := self.roots[name].bits) != tensor.bits:
-                why = f"elements of {bits} bits, moved as {tensor.bits}"
-                self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0))
+                self.note(name, f"elements of {bits} bits, moved as {tensor.bits}")
         return operators, tensors
 
     # -- vector operators
@@ -344,9 +347,8 @@ class WorkloadBuilder:
         if view is not None and (view.shape != shape or not view.spans):
             view = None
         if view is not None and view.repeats and not repeats:
-            count = view.elements
-            why = f"{count} elements, read as the {math.prod(shape)} that they are repeated to"
-            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, count))
+            why = f"read as the {math.prod(shape)} that they are repeated to"
+            self.note(name, f"{view.elements} elements, {why}", view.elements)
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view

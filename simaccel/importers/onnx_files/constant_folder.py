@@ -15,6 +15,7 @@ from simaccel.files.limits import MAX_SHAPE_NUMBERS
 from simaccel.importers.onnx_files.constants import (
     MOVES,
     SMALL,
+    UNMOVED_SCALES,
     Constants,
     Proto,
     Shape,
@@ -212,9 +213,9 @@ class ConstantFolder:
             wide = [name for name in names if math.prod(shapes.get(name, ())) > count]
             self.distinct |= dict.fromkeys(wide, count)
         if node.op_type == "DequantizeLinear" and attribute_of(node, "block_size", 0):
-            why = "scales and zero points of blocks are not moved"
             for name in inputs[1:]:
-                if (size := math.prod(shapes.get(name, ()))) > 1:
+                size, why = math.prod(shapes.get(name, ())), UNMOVED_SCALES
+                if size > 1:
                     self.notes[name] = AccountEntry(name, "not taken", why, "tensor", 0, size)
 
     def _compute_values(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:

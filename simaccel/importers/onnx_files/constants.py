@@ -31,6 +31,7 @@ MOVES: Final = frozenset(
     )
 )
 """Kinds of nodes that only give their elements another form."""
+UNMOVED_SCALES: Final = "scales and zero points of blocks are not moved"
 SMALL: Final = 4096
 """Elements of a constant whose value is known; larger ones have type and shape only."""
 _MOST_BYTES: Final = 16 * SMALL

@@ -231,7 +231,7 @@ class _Importer:
         softmax = False
         while True:
             made = self.network.nodes[at].output[0]
-            if self.network.readers(made) != 1 or made in self.network.outputs:
+            if self.network.reads[made] != 1 or made in self.network.outputs:
                 return None
             at = self.readers[made]
             node = self.network.nodes[at]
@@ -308,21 +308,18 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
 
 def _copies(network: OnnxGraph, builder: WorkloadBuilder) -> Iterator[AccountEntry]:
     """Yield an entry for each output of the graph that is written in part or not at all."""
-    makers = {name: node.op_type for node in network.nodes for name in node.output}
-    known = [node for node in network.nodes if node.op_type in HANDLERS]
-    beside = {name for node in known for name in node.output[1:]}
     for name in network.outputs:
-        view = builder.views.get(name)
+        maker, view, why = network.makers.get(name), builder.views.get(name), ""
+        kind = "" if maker is None else maker.op_type
         stored = view if view is not None and view.root.made else None
         count = math.prod(network.shapes.get(name, ()))
-        if makers.get(name) in FREE and stored is None and name in network.shapes:
+        if kind in FREE and stored is None and name in network.shapes:
             why = "a copy of what is stored: not written"
-            yield AccountEntry(name, "not taken", why, "output", 0, count)
-        elif name in beside and view is None and count > 1:
+        elif kind in HANDLERS and name != maker.output[0] and view is None and count > 1:
             why = "made beside the first output: not written"
-            yield AccountEntry(name, "not taken", why, "output", 0, count)
         elif stored is not None and stored.repeats:
             why = f"{count} elements, written as the {stored.elements} that differ"
+        if why:
             yield AccountEntry(name, "not taken", why, "output", 0, count)
 
 
@@ -332,7 +329,6 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
     Query heads are split like this, too, so that their form is that of keys and values, which are
     stored once for several heads.
     """
-    made = {name: node for node in network.nodes for name in node.output}
     parted: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
         if node.op_type == "Tile" and node.input:
@@ -341,14 +337,14 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
             )
             pairs = zip(single[:-2], many[:-2], strict=False)
             parted |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
-        before = made.get(next(iter(node.input), "")) if node.op_type == "Reshape" else None
-        if before is None or before.op_type not in {"Expand", "Tile"}:
+        before = network.makers.get(next(iter(node.input), ""))
+        if node.op_type != "Reshape" or before is None or before.op_type not in {"Expand", "Tile"}:
             continue
-        had, wide = (network.shapes.get(name) for name in (before.input[0], node.input[0]))
-        shape = network.shapes.get(node.output[0])
-        if had is None or wide is None or shape is None:
-            continue
-        for at, size in enumerate(wide[1:], 1):
+        had, wide, shape = (
+            network.shapes.get(name, ())
+            for name in (before.input[0], node.input[0], node.output[0])
+        )
+        for at, size in enumerate(wide[1:] if before.input[0] in network.shapes else (), 1):
             old = had[at - len(wide)] if len(had) >= len(wide) - at else 1
             if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
                 parted[wide[at - 1] * size] = (wide[at - 1], size)

@@ -69,7 +69,7 @@ class NodePlace:
         view = builder.views.get(name)
         if view is None or not view.root.made or view.root.read or view.root.kept:
             return False
-        return name not in builder.derived and self.network.readers(name) == 1
+        return name not in builder.derived and self.network.reads[name] == 1
 
     def set_output(self, view: SlotView | None, number: int = 0) -> None:
         """Set the view of an output, if there is one."""
@@ -116,8 +116,7 @@ class NodePlace:
         name = self.input_name(number)
         count = math.prod(self.network.shapes.get(name, ()))
         if name and count > 1:
-            note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
-            self.builder.notes.append(note)
+            self.builder.note(f"{self.name}: {name}", why, count)
 
     def take_node(
         self, become: str, made: SlotView | None = None, macs: int | None = None

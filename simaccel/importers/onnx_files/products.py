@@ -16,7 +16,7 @@ from typing import Final
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
-from simaccel.importers.onnx_files.constants import Shape
+from simaccel.importers.onnx_files.constants import UNMOVED_SCALES, Shape
 from simaccel.importers.onnx_files.contractions import add_contraction, name_unequal, whole_sizes
 from simaccel.importers.onnx_files.extensions import SECOND_FACTOR
 from simaccel.importers.onnx_files.layers import Factor, Filters, WindowedOperand
@@ -183,11 +183,8 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     weights: NodeInput = fresh(root, (columns, inner), (0, 1)), (columns, inner)
     entry = _take_product(place, Factor(weights, "weight", transposed=True))
     scales = [scale for scale in place.node.input[2:] if scale]
-    shapes = place.network.shapes
-    count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
-    why = "scales and zero points of blocks are not moved"
-    note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
-    place.builder.notes.append(note)
+    count = sum(math.prod(place.network.shapes.get(scale, ())) for scale in scales)
+    place.builder.note(", ".join(scales), UNMOVED_SCALES, count)
     return entry
 
 

@@ -76,13 +76,15 @@ class OnnxGraph:
     dead: tuple[AccountEntry, ...] = ()
     notes: tuple[AccountEntry, ...] = ()
 
-    def readers(self, name: str) -> int:
-        """Return how often a tensor is read, by nodes or as an output of the graph."""
-        return self._reads[name]
+    @cached_property
+    def reads(self) -> Counter[str]:
+        """How often each tensor is read, by nodes or as an output of the graph."""
+        return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
 
     @cached_property
-    def _reads(self) -> Counter[str]:
-        return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
+    def makers(self) -> dict[str, Proto]:
+        """The node that makes each tensor."""
+        return {name: node for node in self.nodes for name in node.output}
 
 
 def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:

@@ -214,6 +214,10 @@ def pool(place: NodePlace) -> AccountEntry:
     if why := place.wrong_window("a pooling", reach):
         return place.pass_node("not taken", why)
     windows = windows_of(place, place.shape(0)[2:], reach)
+    return _take_pooling(place, windows, kind)
+
+
+def _take_pooling(place: NodePlace, windows: Sequence[FilterWindow], kind: str) -> AccountEntry:
     image = layers.WindowedOperand(place.builder, place.name, place.shaped_input(0), windows)
     return place.take_node(kind, made=image.add_pooling(kind))
 
@@ -249,12 +253,11 @@ def resize(place: NodePlace) -> AccountEntry:
     if not any(parts) and size[:2] == made[:2] and 0 < count <= len(WINDOW_RANKS):
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
-        kind = "average_pooling"
-        image = layers.WindowedOperand(builder, place.name, place.shaped_input(0), windows)
-        return place.take_node(kind, made=image.add_pooling(kind))
+        return _take_pooling(place, windows, "average_pooling")
     entry, had = one_pass(place), math.prod(size)
     if size != made:
-        why = f"{had} elements, read as the {math.prod(made)} that are made"
-        builder.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
+        builder.note(
+            place.name, f"{had} elements, read as the {math.prod(made)} that are made", had
+        )
         builder.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
     return entry

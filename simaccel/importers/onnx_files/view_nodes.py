@@ -14,7 +14,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.builder import NodeInput
-from simaccel.importers.onnx_files.constants import MOVES, Shape
+from simaccel.importers.onnx_files.constants import MOVES, UNMOVED_SCALES, Shape
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.vectors import one_pass
@@ -82,7 +82,7 @@ def _join_parts(place: NodePlace) -> SlotView | None:
         return place.builder.views[names[0]]
     if len({*names}) == 1:
         return _tile_node(place, place.builder.views[names[0]])
-    if any(place.network.readers(name) != 1 for name in names):
+    if any(place.network.reads[name] != 1 for name in names):
         return None
     axis = int(place.attribute("axis", 0)) % len(place.out_shape)
     return place.builder.join(f"{place.name}.O", names, axis)
@@ -199,7 +199,6 @@ _INDICES: Final[Mapping[str, tuple[int, ...]]] = {
 
 def index_names(network: OnnxGraph) -> set[str]:
     """Return the tensors that are indices of lookups, in all forms that they come in."""
-    makers = {name: node for node in network.nodes for name in node.output}
     indices = set[str]()
     names = [
         node.input[number]
@@ -209,7 +208,7 @@ def index_names(network: OnnxGraph) -> set[str]:
     ]
     while names:
         name = names.pop()
-        maker = makers.get(name)
+        maker = network.makers.get(name)
         if name not in indices and maker is not None and maker.op_type in (*MOVES, "Cast"):
             names += maker.input if maker.op_type == "Concat" else maker.input[:1]
         indices.add(name)
@@ -242,7 +241,7 @@ def gather_blocks(place: NodePlace) -> AccountEntry:
     indices = place.node.input[1], _lead(place.shape(1), made)
     place.set_output(_look_up(place, place.name, (rows, made), indices))
     for number in (2, 3):
-        place.report_input(number, "scales and zero points of blocks are not moved")
+        place.report_input(number, UNMOVED_SCALES)
     return place.take_node("lookup")
 
 
