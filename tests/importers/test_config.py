@@ -76,6 +76,21 @@ def test_a_key_that_nobody_knows_is_named(tmp_path: Path, document: dict[str, An
     assert new == ["hiden_size", "mixture"]
 
 
+def test_a_key_is_taken_only_if_it_is_read(tmp_path: Path) -> None:
+    """Of two names of a size the first is read; OLMo's clip, unless null, would be another pass."""
+    for extra, left in (
+        ({"n_embd": 4096}, []),
+        ({"n_embd": 7}, ["n_embd"]),
+        ({"model_type": "olmoe", "clip_qkv": None}, []),
+        ({"model_type": "olmoe", "clip_qkv": 8.0}, ["clip_qkv"]),
+        ({"model_type": "chatglm", "rope_ratio": 500, "rmsnorm": True}, []),
+    ):
+        entries = load_config(_write(tmp_path, LLAMA3 | extra))[1].entries_of("not taken")
+        assert [one.name for one in entries if one.name in LLAMA3 | extra] == left
+    model, _ = load_config(_write(tmp_path, LLAMA3 | {"model_type": "chatglm", "rmsnorm": False}))
+    assert model.norm == "layer_norm"
+
+
 def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
     path = _write(tmp_path, BERT)
     found = load_workload(path, prompt=128)

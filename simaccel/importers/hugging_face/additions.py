@@ -12,7 +12,6 @@ from simaccel.errors import suggest
 from simaccel.importers.hugging_face.configuration import (
     ACTIVATIONS,
     ALL_BIASED,
-    Addition,
     Configuration,
     Sizes,
     read_windows,
@@ -33,7 +32,6 @@ def report_partial_rotary(config: Configuration, _: Sizes) -> None:
 def report_layers_without_rotary(config: Configuration, sizes: Sizes) -> None:
     """Report layers without rotary embeddings, which are modelled with them."""
     flags = config.find("no_rope_layers", [])[1]
-    config.keys_read.add("no_rope_layer_interval")
     if isinstance(flags, list) and 0 in flags:
         config.leave("no_rope_layers", f"{flags.count(0)} layers turn nothing; here all do")
     elif len(sizes["windows"]) > 1:
@@ -53,7 +51,6 @@ def report_olmo_norms(config: Configuration, sizes: Sizes) -> None:
     count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
     config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
     config.pass_over("norms", "behind each sub-layer, not before it: the same work")
-    config.keys_read.add("clip_qkv")
 
 
 def report_bloom_embedding(config: Configuration, sizes: Sizes) -> None:
@@ -69,34 +66,6 @@ def report_choice_biases(config: Configuration, sizes: Sizes) -> None:
         dense = sum(values_of_layers(sizes.get("dense", (False,)), sizes["layers"]))
         count = (sizes["layers"] - dense) * sizes["experts"]
         config.leave("e_score_correction_bias", "a sum to the scores of experts", count)
-
-
-def take_flag(field: str, key: str, *, usual: bool) -> Addition:
-    """Return an addition that sets a field of the model to the flag of a key."""
-
-    def take(config: Configuration, sizes: Sizes) -> None:
-        sizes[field] = config.flag(key, default=usual)
-
-    return take
-
-
-def take_positions(key: str) -> Addition:
-    """Return an addition that sets learned positions, as many as the key says."""
-
-    def take(config: Configuration, sizes: Sizes) -> None:
-        sizes["positions"] = config.size(key)
-
-    return take
-
-
-def take_windows(usual: int) -> Addition:
-    """Return an addition that sets windows in all layers but every n-th (``usual`` n)."""
-
-    def take(config: Configuration, sizes: Sizes) -> None:
-        every = config.size("sliding_window_pattern", usual)
-        sizes["windows"] = read_windows(config, sizes["layers"], used=True, every=every)
-
-    return take
 
 
 def take_qwen_windows(config: Configuration, sizes: Sizes) -> None:
@@ -118,21 +87,19 @@ def take_gemma2(config: Configuration, sizes: Sizes) -> None:
     }
 
 
-def take_gpt_oss(config: Configuration, sizes: Sizes) -> None:
+def report_sinks(config: Configuration, sizes: Sizes) -> None:
     """Report attention sinks: a learned score of each head beside those of the keys."""
     sinks = sizes["layers"] * sizes["heads"]
     config.leave("sinks", "a score of each head beside those of keys", sinks)
-    config.keys_read |= {"swiglu_limit", "initial_context_length", "num_experts_per_tok"}
 
 
 def take_chatglm(config: Configuration, sizes: Sizes) -> None:
-    """Set the K and V heads of ChatGLM, and report rotary embeddings of half of each head."""
+    """Set the norms and the K and V heads of ChatGLM, and report that half of each head turns."""
+    if not config.flag("rmsnorm", default=True):
+        sizes["norm"] = "layer_norm"
     if not config.flag("multi_query_attention", default=False):
         sizes["kv_heads"] = sizes["heads"]
     config.leave("rotary", "half of each head is turned; here all of it")
-    config.keys_read |= {"rmsnorm", "post_layer_norm", "original_rope", "rope_ratio", "seq_length"}
-    config.keys_read |= {"apply_query_key_layer_scaling", "fp32_residual_connection"}
-    config.keys_read |= {"apply_residual_connection_post_layernorm", "bias_dropout_fusion"}
 
 
 def take_phi(config: Configuration, sizes: Sizes) -> None:
@@ -206,8 +173,6 @@ def take_mpt(config: Configuration, sizes: Sizes) -> None:
         if own.get(key, usual) not in (usual, None):
             config.refuse(f"attn_config.{key}", own[key], repr(usual))
     config.leave("alibi", "a sum to the scores")
-    config.keys_read |= {"logit_scale", "init_config", "learned_pos_emb", "norm_type", "verbose"}
-    config.keys_read |= {"embedding_fraction", "max_seq_len", "init_device"}
 
 
 def take_bert(config: Configuration, sizes: Sizes) -> None:
@@ -227,7 +192,6 @@ def take_bert(config: Configuration, sizes: Sizes) -> None:
         why = "a product of the first token behind all"
         config.leave_work("pooler", why, macs=size, parameters=size + hidden)
     config.pass_over("norms", "norms before each sub-layer, not after it: the same work")
-    sizes["positions"] = config.size("max_position_embeddings")
     sizes["causal"] = config.flag("is_decoder", default=False)
 
 
@@ -237,9 +201,7 @@ def take_t5(config: Configuration, sizes: Sizes) -> None:
     activation = how.rpartition("-")[2]
     if activation not in ACTIVATIONS:
         config.refuse("feed_forward_proj", how, suggest(how, ["relu", "gated-gelu", "gated-silu"]))
-    config.keys_read |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
-    why = "a sum to the scores, of which the table alone is taken"
-    config.leave("relative positions", why)
+    config.leave("relative positions", "a sum to the scores, of which the table alone is taken")
     decoder = config.size("num_decoder_layers", sizes["layers"])
     sizes |= {
         "activation": ACTIVATIONS.get(activation, "relu"),
@@ -265,7 +227,6 @@ def take_vit(config: Configuration, sizes: Sizes) -> None:
         config.refuse("id2label", labels, "a mapping from numbers to names of classes")
         labels = {}
     classes = len(labels) or config.size("num_labels", 2)
-    config.keys_read |= {"num_labels"}
     deit = config.given.get("model_type") == "deit"
     if deit and "WithTeacher" in config.architectures():
         why = "classes of the token of distillation"

@@ -99,10 +99,12 @@ class Configuration:
         If it has none: the family's value, or the default.
         """
         names = (name, *OTHER_NAMES.get(name, ()))
-        self.keys_read.update(names)
         for key in names:
-            if self.given.get(key) is not None:
-                return key, self.given[key]
+            if (value := self.given.get(key)) is not None:
+                same = (other for other in names if self.given.get(other, value) in (value, None))
+                self.keys_read.update(same)
+                return key, value
+        self.keys_read.update(names)
         is_null = any(key in self.given for key in names)
         if name in self.defaults and not is_null and (self.inside or default is not ABSENT):
             return name, self.defaults[name]
@@ -206,10 +208,12 @@ class ModelFamily:
     ``biased``: layers with a bias; ``attention``: the layers whose bias the key ``attention_bias``
     sets; ``fixed``: whether ``biased`` holds whatever a file says. ``gated``: whether the
     feed-forward layer has a gate. ``tied``: whether embedding and logits share weights.
-    ``windowed``: whether all layers have a sliding window if a file doesn't say which.
-    ``patches``: whether the input is patches of an image, without a vocabulary. ``sizes``: fields
-    of `Transformer` that all its models share. ``additions``: functions that read keys of this
-    family only. ``without_effect``: keys that change no figure.
+    ``windowed``: whether all layers have a sliding window if a file doesn't say which, or
+    (``every``) all but every n-th. ``patches``: whether the input is patches of an image, without a
+    vocabulary. ``sizes``: fields of `Transformer` that all its models share; ``flags``: fields that
+    a key sets, with its default. ``positions``: key of the number of learned positions.
+    ``additions``: functions that read keys of this family only. ``without_effect``: keys that
+    change no figure.
     """
 
     norm: NormKind = "rms_norm"
@@ -220,8 +224,11 @@ class ModelFamily:
     fixed: bool = False
     tied: bool = False
     windowed: bool = False
+    every: int = 0
     patches: bool = False
     sizes: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    positions: str = ""
     additions: tuple[Addition, ...] = ()
     without_effect: tuple[str, ...] = ()
 
@@ -230,6 +237,7 @@ def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
     """Return the sizes of a transformer from its configuration and its family's additions."""
     hidden, heads = config.size("hidden_size"), config.size("num_attention_heads")
     layers = config.size("num_hidden_layers", most=MAX_OPERATORS)
+    every = config.size("sliding_window_pattern", family.every) if family.every else 0
     sizes: Sizes = {
         "hidden": hidden,
         "layers": layers,
@@ -243,7 +251,9 @@ def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
         "activation": config.activation(family.activation),
         "biased": _read_biased(config, family),
         "tied": config.flag("tie_word_embeddings", default=family.tied),
-        "windows": read_windows(config, layers, used=family.windowed),
+        "windows": read_windows(config, layers, used=family.windowed or every > 0, every=every),
+        **({"positions": config.size(family.positions)} if family.positions else {}),
+        **{name: config.flag(key, default=usual) for name, (key, usual) in family.flags.items()},
         **family.sizes,
     }
     _read_experts(config, sizes)

@@ -21,7 +21,7 @@ _ALIBI: Final = (
     *("masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add"),
 )
 _ROTARY: Final = (add.report_partial_rotary,)
-_HEAD_NORMS: Final = add.take_flag("head_norms", "use_qk_norm", usual=True)
+_HEAD_NORMS: Final = {"head_norms": ("use_qk_norm", True)}
 """Norms of Q and K by head, whose gain all heads share."""
 _LLAMA: Final = ModelFamily(additions=_ROTARY, without_effect=_FACTORS)
 _GLM: Final = ModelFamily(attention=("qkv",), additions=_ROTARY)
@@ -55,44 +55,55 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     **dict.fromkeys(
         ("mistral", "ministral", "mixtral", "phi3"), ModelFamily(windowed=True, additions=_ROTARY)
     ),
-    "smollm3": ModelFamily(additions=(add.report_layers_without_rotary,)),
+    "smollm3": ModelFamily(
+        additions=(add.report_layers_without_rotary,), without_effect=("no_rope_layer_interval",)
+    ),
     **dict.fromkeys(
         ("qwen2", "qwen2_moe"),
         ModelFamily(biased=("qkv",), fixed=True, additions=(add.take_qwen_windows,)),
     ),
     **dict.fromkeys(
-        ("qwen3", "qwen3_moe"), ModelFamily(additions=(add.take_qwen_windows, _HEAD_NORMS))
+        ("qwen3", "qwen3_moe"), ModelFamily(additions=(add.take_qwen_windows,), flags=_HEAD_NORMS)
     ),
-    "hunyuan_v1_dense": ModelFamily(additions=(_HEAD_NORMS,)),
-    "dots1": ModelFamily(additions=(_HEAD_NORMS, add.report_choice_biases)),
+    "hunyuan_v1_dense": ModelFamily(flags=_HEAD_NORMS),
+    "dots1": ModelFamily(additions=(add.report_choice_biases,), flags=_HEAD_NORMS),
     "ernie4_5_moe": ModelFamily(additions=(add.report_choice_biases,)),
     "seed_oss": ModelFamily(attention=("qkv",), without_effect=("attention_out_bias",)),
     "gemma": replace(_GEMMA, sizes={"scaled_embedding": True}),
-    "gemma2": replace(_GEMMA, additions=(add.take_gemma2, add.take_windows(2))),
-    "gemma3": replace(_GEMMA, additions=(add.take_gemma2, _HEAD_NORMS, add.take_windows(6))),
+    "gemma2": replace(_GEMMA, additions=(add.take_gemma2,), every=2),
+    "gemma3": replace(_GEMMA, additions=(add.take_gemma2,), flags=_HEAD_NORMS, every=6),
     "glm": _GLM,
     "glm4": replace(_GLM, sizes={"post_norms": True}),
-    "glm4_moe": replace(_GLM, additions=(*_ROTARY, _HEAD_NORMS, add.report_choice_biases)),
-    "chatglm": ModelFamily(additions=(add.take_chatglm,)),
+    "glm4_moe": replace(_GLM, additions=(*_ROTARY, add.report_choice_biases), flags=_HEAD_NORMS),
+    "chatglm": ModelFamily(
+        additions=(add.take_chatglm,),
+        without_effect=(
+            *("post_layer_norm", "original_rope", "rope_ratio", "fp32_residual_connection"),
+            *("apply_query_key_layer_scaling", *_ALIBI),
+        ),
+    ),
     **dict.fromkeys(
         ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(add.report_olmo_norms,))
     ),
     "olmoe": ModelFamily(additions=(add.report_olmo_norms,)),
-    "gpt_oss": ModelFamily(biased=("ff", "router"), windowed=True, additions=(add.take_gpt_oss,)),
+    "gpt_oss": ModelFamily(
+        biased=("ff", "router"),
+        windowed=True,
+        additions=(add.report_sinks,),
+        without_effect=("swiglu_limit", "initial_context_length"),
+    ),
     "phimoe": ModelFamily(norm="layer_norm", windowed=True),
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        additions=(add.take_windows(4), add.report_layers_without_rotary),
+        every=4,
+        additions=(add.report_layers_without_rotary,),
         without_effect=(*_FACTORS, "rotary_pct"),
     ),
     "stablelm": ModelFamily(
         norm="layer_norm",
-        additions=(
-            *_ROTARY,
-            add.take_flag("shared_norm", "use_parallel_residual", usual=False),
-            add.report_head_norms,
-        ),
+        flags={"shared_norm": ("use_parallel_residual", False)},
+        additions=(*_ROTARY, add.report_head_norms),
     ),
     "starcoder2": replace(
         _OLDER,
@@ -126,12 +137,14 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "gpt_neo": replace(
         _GPT2,
         biased=("o", "ff"),
-        additions=(add.take_positions("max_position_embeddings"), add.take_gpt_neo),
+        positions="max_position_embeddings",
+        additions=(add.take_gpt_neo,),
     ),
-    "gpt2": replace(_GPT2, additions=(add.take_positions("n_positions"),)),
+    "gpt2": replace(_GPT2, positions="n_positions"),
     "gpt_bigcode": replace(
         _GPT2,
-        additions=(add.take_positions("n_positions"), add.take_gpt_bigcode),
+        positions="n_positions",
+        additions=(add.take_gpt_bigcode,),
         without_effect=("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
     ),
     "opt": replace(
@@ -155,14 +168,24 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         biased=(),
         sizes={"norm_bias": False, "rotary": False},
         additions=(add.take_mpt,),
+        without_effect=(
+            *("init_config", "learned_pos_emb", "norm_type", "verbose", "embedding_fraction"),
+            *("max_seq_len", "init_device"),
+        ),
     ),
     **dict.fromkeys(
         ("bert", "roberta", "distilbert", "xlm-roberta", "camembert"),
-        replace(_OLDER, tied=True, additions=(add.take_bert,)),
+        replace(_OLDER, tied=True, positions="max_position_embeddings", additions=(add.take_bert,)),
     ),
     **dict.fromkeys(
         ("t5", "mt5", "umt5"),
-        ModelFamily(activation="relu", gated=False, tied=True, additions=(add.take_t5,)),
+        ModelFamily(
+            activation="relu",
+            gated=False,
+            tied=True,
+            additions=(add.take_t5,),
+            without_effect=("dense_act_fn", "is_gated_act", "relative_attention_max_distance"),
+        ),
     ),
     **dict.fromkeys(("vit", "deit"), replace(_OLDER, patches=True, additions=(add.take_vit,))),
 }
