@@ -78,7 +78,7 @@ class OnnxGraph:
 
     @cached_property
     def reads(self) -> Counter[str]:
-        """How often each tensor is read, by nodes or as an output of the graph."""
+        """Number of reads of each tensor, by nodes and as an output of the graph."""
         return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
 
     @cached_property
