@@ -27,7 +27,6 @@ from simaccel.report.units import (
     heading_text,
     seconds_text,
     share_text,
-    short_names,
     short_share_text,
     terms_text,
 )
@@ -65,6 +64,7 @@ _ESTIMATES: Final = (
     Column("estimate", "estimate_cycles", "cycles", missing=""),
     Column("error", "estimate_error", error_text, missing=""),
 )
+_OPERATOR: Final = Column("operator", "operator", kind="name")
 _COLUMNS: Final = (
     *figure_columns("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj"),
     Column("limit", "limit", LIMITS.__getitem__, "text"),
@@ -80,10 +80,8 @@ def operators_table(
     """
     run, every = result.run, operator_rows(result, estimates)
     every.sort(key=lambda row: -row["cycles"])
-    shown = every[:top]
-    names = short_names([row["operator"] for row in shown])
-    rows = [{**row, "operator": name} for row, name in zip(shown, names, strict=True)]
-    if rest := every[len(shown) :]:
+    rows = every[:top]
+    if rest := every[len(rows) :]:
         rows.append(_join_rows(rest, result.accelerator))
     total = {
         "operator": "total",
@@ -94,7 +92,7 @@ def operators_table(
         "energy_pj": total_energy_pj(run, result.accelerator),
         "limit": result.limit.name,
     }
-    columns = [*texts("operator"), *_COLUMNS]
+    columns = [_OPERATOR, *_COLUMNS]
     if estimates:
         own = [estimates.get(operator.name) for operator in run.operators]
         known = None if None in own else sum(n for n in own if n is not None)
@@ -125,16 +123,11 @@ def waits_table(result: ExperimentResult) -> Table:
 
     The bound of a row that overlaps with others is the work of its busiest resource.
     """
-    names = short_names([row.run.name for row in result.rows])
-    rows = [
-        {"operator": name, "run": row.run, "cycles": row.cycles, "terms": row_terms(row)}
-        for row, name in zip(result.rows, names, strict=True)
-    ]
     columns = (
-        *texts("operator"),
+        Column("operator", "run.name", kind="name"),
         Column("cycles", "cycles", "cycles"),
-        Column("bound", "terms", "cycles"),
-        Column("terms of the bound", "terms", terms_text, "wrapped"),
+        Column("bound", row_terms, "cycles"),
+        Column("terms of the bound", row_terms, terms_text, "wrapped"),
         Column(
             "stalls of the array",
             "run",
@@ -144,7 +137,7 @@ def waits_table(result: ExperimentResult) -> Table:
             "wrapped",
         ),
     )
-    return tabulate(rows, columns)
+    return tabulate(result.rows, columns)
 
 
 def kinds_table(result: ExperimentResult) -> Table:
@@ -154,24 +147,19 @@ def kinds_table(result: ExperimentResult) -> Table:
         key = kind_of(result.workload, row.run.name), row.limit.text
         groups.setdefault(key, []).append(row)
     whole = sum(row.cycles for row in result.rows)
-    rows = [
-        {
-            "kind": kind,
-            "limit": limit,
-            "rows": len(group),
-            "cycles": sum(row.cycles for row in group),
-            "moved": sum(dram_bytes(row.run.moved) for row in group),
-        }
-        for (kind, limit), group in groups.items()
-    ]
+
+    def cycles_of(kind: tuple[object, Sequence[Row]]) -> int:
+        return sum(row.cycles for row in kind[1])
+
     columns = (
-        *texts("kind", "limit"),
-        Column("rows", "rows"),
-        Column("cycles", "cycles", "cycles"),
-        Column("of all", "cycles", lambda cycles: share_text(cycles / whole)),
-        Column("DRAM", "moved", "B"),
+        Column("kind", lambda kind: kind[0][0], kind="text"),
+        Column("limit", lambda kind: kind[0][1], kind="text"),
+        Column("rows", lambda kind: len(kind[1])),
+        Column("cycles", cycles_of, "cycles"),
+        Column("of all", lambda kind: cycles_of(kind) / whole, "share"),
+        Column("DRAM", lambda kind: sum(dram_bytes(row.run.moved) for row in kind[1]), "B"),
     )
-    return tabulate(sorted(rows, key=lambda row: -row["cycles"]), columns)
+    return tabulate(sorted(groups.items(), key=lambda kind: -cycles_of(kind)), columns)
 
 
 def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
@@ -276,10 +264,12 @@ def engines_table(result: ExperimentResult) -> Table:
     causes = {cause: heading_text(cause_text(cause)) for cause, n in totals.most_common() if n}
     heads = {"busy": "busy", "idle": "idle", **causes}
 
-    def share(row: dict[str, Any], name: str) -> str:
-        return share_text(row[name] / cycles) if row.get(name) else ""
+    def share(row: dict[str, Any], name: str) -> float | None:
+        return row[name] / cycles if row.get(name) else None
 
-    columns = (Column(head, "", partial(share, name=name)) for name, head in heads.items())
+    columns = (
+        Column(head, partial(share, name=name), "share", missing="") for name, head in heads.items()
+    )
     return tabulate(engine_rows(result), (*texts("engine"), *columns))
 
 
@@ -378,7 +368,6 @@ def checked_table(checks: Sequence[OperatorCheck]) -> Table:
         Column("of elements", "elements", "count"),
         Column(
             "largest deviation",
-            "",
             lambda check: f"{check.deviation:.1e}" if check.compared else "stays on chip",
         ),
         Column("work executed", "executed", fine_share_text),

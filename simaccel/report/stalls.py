@@ -27,7 +27,6 @@ from simaccel.report.units import (
     cycles_text,
     heading_text,
     share_text,
-    short_names,
     short_share_text,
 )
 from simaccel.report.verdict import engine_text, freed_text, sentences
@@ -92,12 +91,7 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
     causes = ["busy", *_causes(diagnosis.operators, lambda part: [part.compute])]
     every = sorted(diagnosis.operators, key=lambda part: -part.cycles)
     chosen = diagnosis.operators if top is None or top >= len(every) else every[:top]
-    parts = (*chosen, diagnosis.total)
-    names = short_names([part.name for part in parts])
-    rows = [
-        {"name": name, "cycles": part.cycles, "part": part}
-        for part, name in zip(parts, names, strict=True)
-    ]
+    rows = [pick(part, "name", "cycles", part="") for part in (*chosen, diagnosis.total)]
     if rest := every[len(chosen) :]:  # in one row, without what differs among them
         joined = {"name": count_text(len(rest), "other"), "part": None}
         rows.insert(-1, {**joined, "cycles": sum(part.cycles for part in rest)})
@@ -111,7 +105,7 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
         return share_text(n / part.cycles) if n else ""
 
     columns = (
-        Column("operator", "name", kind="text"),
+        Column("operator", "name", kind="name"),
         Column("cycles", "cycles", "cycles"),
         Column("of all", lambda row: row["cycles"] / diagnosis.total.cycles, "share"),
         of_part("critical", text=busy, kind="text"),

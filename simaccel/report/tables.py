@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.numbers import plain
-from simaccel.report.units import figure_text
+from simaccel.report.units import figure_text, short_names
 from simaccel.study.figure_table import FIGURES, Place, place_of, total_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ else:  # a type for those who make tables, without loading rich
     Table = object
 
 Row = dict[str, Any]
-Kind = Literal["text", "figure", "wrapped"]
+Kind = Literal["text", "name", "figure", "wrapped"]
 _GAP: Final = 2
 """Spaces between two columns."""
 _WIDEST: Final = 1000
@@ -50,7 +50,8 @@ class Column:
 
     ``value``: a place in the row, or a function of it (`place_of`). ``text``: a unit (for which a
     table of numbers is summed), or a function. ``missing`` stands for None. ``kind``: figures are
-    right-aligned, texts left-aligned; in narrow terminals flexible texts wrap.
+    right-aligned, texts and names left-aligned; long names are shortened, and in narrow terminals
+    flexible texts wrap.
     """
 
     heading: str
@@ -103,7 +104,7 @@ def tabulate(
     from rich.table import Table
     from rich.text import Text
 
-    columns = list(columns)
+    rows, columns = list(rows), list(columns)
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -111,18 +112,21 @@ def tabulate(
         padding=(0, 1, 0, 0),
         header_style="bold",
     )
+    cells: list[list[str]] = []
     for column in columns:
+        texts = [column.cell(row) for row in rows]
+        cells.append(short_names(texts) if column.kind == "name" else texts)
         if column.kind == "wrapped":
             table.add_column(column.heading, overflow="fold")
         else:
-            side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+            side: Literal["left", "right"] = "right" if column.kind == "figure" else "left"
             table.add_column(column.heading, justify=side, no_wrap=True)
 
-    for _, group in groupby(rows, apart):
+    for _, group in groupby(enumerate(rows), lambda place: apart(place[1])):
         table.add_section()
-        for row in group:
-            cells = (Text(column.cell(row)) for column in columns)
-            table.add_row(*cells, style="bold" if bold(row) else None)
+        for at, row in group:
+            line = (Text(texts[at]) for texts in cells)
+            table.add_row(*line, style="bold" if bold(row) else None)
     if total is not None:
         table.add_section()
         table.add_row(*(Text(column.cell(total)) for column in columns), style="bold")
