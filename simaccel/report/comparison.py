@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
+from functools import partial
 from typing import Any, Final
 
 from simaccel.report.accounts import given_up_lines
 from simaccel.report.rows import stall_figures, traffic_figures, user_estimate_figures, work_figures
-from simaccel.report.tables import Column, Row, Table, study_columns, tabulate, texts
+from simaccel.report.tables import Column, Row, Table, pick, study_columns, tabulate, texts
 from simaccel.report.units import (
     count_text,
     cycles_text,
     error_text,
     figure_text,
-    short_names,
     terms_text,
 )
 from simaccel.study.experiment import ExperimentResult
@@ -73,22 +72,16 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
     more = zip(metrics, study_columns(*(metric.column for metric in metrics)), strict=True)
     named = {setting.axis.name for setting in rows[0].settings if setting.axis.named}
-    cells = zip(*(_place_texts(row, names) for row in rows), strict=True)
-    places = list(zip(*map(short_names, cells), strict=True)) or [()] * len(rows)
     shown = [
-        {
-            **vars(row),
-            **_estimate_figures(row),
-            "row": row,
-            "place": dict(zip(names, place, strict=True)),
-            "speedup": faster,
-        }
-        for row, place, faster in zip(rows, places, speedups(rows), strict=True)
+        {**vars(row), **_estimate_figures(row), "row": row, "speedup": faster}
+        for row, faster in zip(rows, speedups(rows), strict=True)
     ]
     first, *others = study_columns(*SHOWN)
     columns = [
         *(
-            Column(name, "place", itemgetter(name), "text" if name in named else "figure")
+            Column(
+                name, "row", partial(_place_text, name=name), "name" if name in named else "figure"
+            )
             for name in names
         ),
         *texts("dataflow"),
@@ -136,7 +129,7 @@ def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each user's estimate: the terms of the bound, and the waits."""
     names = varied_names(rows)
     return [
-        f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
+        f"{_where(row, names)}: "
         f"estimate {cycles_text(round(row.estimate_cycles))}; {_consists(row.result)}"
         for row in rows
         if row.estimate_cycles is not None and row.result is not None
@@ -173,8 +166,7 @@ def idle_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each run in which chips are idle: how many work."""
     names = varied_names(rows)
     return [
-        f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
-        f"{used} of {row.chips} chips work, the others are idle"
+        f"{_where(row, names)}: {used} of {row.chips} chips work, the others are idle"
         for row in rows
         if row.result is not None and (used := chips_alike(row.result)) < row.chips
     ]
@@ -192,23 +184,27 @@ def varied_names(rows: Sequence[StudyRow]) -> list[str]:
     return names + ["seq-len"] * (shown and "seq-len" not in names)
 
 
-def _place_texts(row: StudyRow, names: Sequence[str]) -> list[str]:
-    texts = {"seq-len": str(row.seq_len)}
-    texts |= {point.axis.name: point.text for point in row.settings}
-    return [texts[name] for name in names]
+def _place_text(row: StudyRow, name: str) -> str:
+    texts = (point.text for point in row.settings if point.axis.name == name)
+    return next(texts, str(row.seq_len))
+
+
+def _where(row: StudyRow, names: Sequence[str]) -> str:
+    return ", ".join((*(_place_text(row, name) for name in names), row.dataflow))
 
 
 def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the losses by near-ties of the first rows, and the number of further rows."""
     names = varied_names(rows)
-    every = ((row, given_up_lines(row.result or {}, row.tolerance)) for row in rows)
-    losses = [(row, line) for row, lines in every for line in lines]
-    lines = [
-        f"{', '.join((*_place_texts(row, names), row.dataflow))}: {line}"
-        for row, line in losses[:_FEW_ROWS]
+    losses = [
+        f"{_where(row, names)}: {line}"
+        for row in rows
+        for line in given_up_lines(row.result or {}, row.tolerance)
     ]
-    more = count_text(len(losses) - _FEW_ROWS, "more row")
-    return [*lines, *([f"... and {more}: --json has given_up"] if len(losses) > _FEW_ROWS else [])]
+    if len(losses) > _FEW_ROWS:
+        more = count_text(len(losses) - _FEW_ROWS, "more row")
+        losses[_FEW_ROWS:] = [f"... and {more}: --json has given_up"]
+    return losses
 
 
 def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
@@ -221,18 +217,13 @@ def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
         if row.problem:
             length = None if lengths_are_points else row.seq_len
             failed.setdefault((row.dataflow, length), []).append(row)
-    return [_problem_line(group, names) for group in failed.values()]
-
-
-def _problem_line(rows: Sequence[StudyRow], names: Sequence[str]) -> str:
-    row = rows[0]
-    places = [
-        text if name == "seq-len" else f"{name} {text}"
-        for name, text in zip(names, _place_texts(row, names), strict=True)
-    ]
-    more = f" and at {len(rows) - 1} more" if len(rows) > 1 else ""
-    where = f" at {', '.join(places)}{more}" if places else ""
-    return f"{row.dataflow}{where}: {row.problem}"
+    lines = []
+    for first, *others in failed.values():
+        places = [f"{f'{name} ' * (name != 'seq-len')}{_place_text(first, name)}" for name in names]
+        more = f" and at {len(others)} more" * bool(others)
+        where = f" at {', '.join(places)}{more}" * bool(places)
+        lines.append(f"{first.dataflow}{where}: {first.problem}")
+    return lines
 
 
 def place_json(row: StudyRow) -> dict[str, Any]:
@@ -243,17 +234,13 @@ def place_json(row: StudyRow) -> dict[str, Any]:
 
 def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
     """Return the rows as a list (the format of ``simaccel compare --json``)."""
-    documents: list[dict[str, Any]] = []
-    for row, faster in zip(rows, speedups(rows), strict=True):
-        key = place_json(row)
-        if row.result is None:
-            failed = {"problem": row.problem, "exit_code": row.exit_code}
-            documents.append({**key, **failed, "fits": row.fits})
-        else:
-            documents.append(
-                {**row.result, **key, **_extra_columns(row, faster, own=has_given(rows))}
-            )
-    return documents
+    own = has_given(rows)
+    return [
+        {**place_json(row), **pick(row, "problem", "exit_code", "fits")}
+        if row.result is None
+        else {**row.result, **place_json(row), **_extra_columns(row, faster, own=own)}
+        for row, faster in zip(rows, speedups(rows), strict=True)
+    ]
 
 
 def _extra_columns(row: StudyRow, faster: float | None, *, own: bool) -> Row:
