@@ -17,6 +17,7 @@ from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
+from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Mapping
 from simaccel.report.accounts import given_up_amounts
 from simaccel.report.mapspaces import (
@@ -24,7 +25,6 @@ from simaccel.report.mapspaces import (
     fanouts_table,
     mapped_table,
     mapspace_json,
-    tree_text,
 )
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
@@ -170,7 +170,7 @@ def _explain(mapped: NestResult) -> None:
         f"ineffectual, in {mapped.steps:,} steps of at most {array}; bound by "
         f"{', '.join(mapped.bounds) or 'nothing alone'}",
         "",
-        tree_text(mapped),
+        *tree_lines(mapped.group.tree),
         "",
         fanouts_table(mapped),
         accesses_table(mapped),

@@ -40,6 +40,8 @@ def accounts_table(
 ) -> Table:
     """Tabulate the searches: candidates, how many each rule pruned, runs, and the chosen one."""
     scale = objective_scale(objective, accelerator)
+    units: dict[Objective, Unit] = {"cycles": "cycles", "energy": "pJ", "edp": "Js"}
+    unit = units.get(objective, "B")
     rows = [account_json(account, scale) for account in accounts]
     for row in rows:
         row["pruned"] = {rule.replace(" ", "_"): 0 for rule in RULES} | row["pruned"]
@@ -49,8 +51,8 @@ def accounts_table(
         Column("space", "space", space_text),
         *(Column(rule, f"pruned.{rule.replace(' ', '_')}", space_text) for rule in RULES),
         *(Column(name, name, space_text) for name in ("near", "ran")),
-        Column("best", "best", lambda value: value_text(value, objective)),
-        Column("runner-up", "runner_up", lambda value: value_text(value, objective)),
+        Column("best", "best", unit),
+        Column("runner-up", "runner_up", unit),
         Column("how good", "how_good", kind="wrapped"),
     )
     return tabulate(rows, columns)
@@ -64,18 +66,10 @@ def objective_scale(objective: Objective, accelerator: Accelerator) -> float:
     return edp_js(1, accelerator.seconds(1)) if objective == "edp" else 1
 
 
-def value_text(value: float, objective: Objective) -> str:
-    """Write an objective in its unit: cycles, pJ, joule seconds or bytes."""
-    units: dict[Objective, Unit] = {"cycles": "cycles", "energy": "pJ", "edp": "Js"}
-    return figure_text(value, units.get(objective, "B"))
-
-
 def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
     """Return an account as one JSON object, with objectives multiplied by ``scale``."""
     return {
-        "operators": list(account.operators),
-        "search": account.name,
-        "space": account.space,
+        **pick(account, operators="operators", search="name", space="space"),
         "pruned": {
             rule.replace(" ", "_"): account.pruned[rule] for rule in RULES if rule in account.pruned
         },

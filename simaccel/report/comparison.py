@@ -129,7 +129,7 @@ def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each user's estimate: the terms of the bound, and the waits."""
     names = varied_names(rows)
     return [
-        f"{_where(row, names)}: "
+        f"{_run_text(row, names)}: "
         f"estimate {cycles_text(round(row.estimate_cycles))}; {_consists(row.result)}"
         for row in rows
         if row.estimate_cycles is not None and row.result is not None
@@ -166,7 +166,7 @@ def idle_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each run in which chips are idle: how many work."""
     names = varied_names(rows)
     return [
-        f"{_where(row, names)}: {used} of {row.chips} chips work, the others are idle"
+        f"{_run_text(row, names)}: {used} of {row.chips} chips work, the others are idle"
         for row in rows
         if row.result is not None and (used := chips_alike(row.result)) < row.chips
     ]
@@ -189,7 +189,7 @@ def _place_text(row: StudyRow, name: str) -> str:
     return next(texts, str(row.seq_len))
 
 
-def _where(row: StudyRow, names: Sequence[str]) -> str:
+def _run_text(row: StudyRow, names: Sequence[str]) -> str:
     return ", ".join((*(_place_text(row, name) for name in names), row.dataflow))
 
 
@@ -197,7 +197,7 @@ def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the losses by near-ties of the first rows, and the number of further rows."""
     names = varied_names(rows)
     losses = [
-        f"{_where(row, names)}: {line}"
+        f"{_run_text(row, names)}: {line}"
         for row in rows
         for line in given_up_lines(row.result or {}, row.tolerance)
     ]

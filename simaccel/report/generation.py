@@ -39,17 +39,17 @@ def phases_table(generation: Generation) -> Table:
     rows = [{"phase": name, **figures} for name, figures in parts.items()]
     whole = {"phase": f"decode {generation.tokens - 1} tokens", **generation.decode}
     seconds = generation.accelerator.seconds
-    columns = [
+    bubbles = Column("bubbles", lambda row: row["bubble_cycles"] / row["cycles"], "share")
+    columns = (
         Column("phase", "phase", kind="text"),
         Column("cycles", "cycles", "cycles"),
-        Column("time", "cycles", lambda cycles: seconds_text(seconds(cycles))),
-        Column("bubbles", "", lambda row: share_text(row["bubble_cycles"] / row["cycles"])),
+        Column("time", lambda row: seconds(row["cycles"]), "s"),
+        *[bubbles] * bool(generation.plan),
         Column("energy", "energy_pj", "pJ"),
         Column("roofline", "roofline_cycles", "cycles"),
-        Column("of it", "", lambda row: share_text(row["roofline_cycles"] / row["cycles"])),
+        Column("of it", lambda row: row["roofline_cycles"] / row["cycles"], "share"),
         *(Column(name, f"dram_bytes.{name}", "B") for name in CLASSES),
-    ]
-    columns = [column for column in columns if column.heading != "bubbles" or generation.plan]
+    )
     total = whole if generation.steps else None
     return tabulate(rows, columns, total, lambda row: row["phase"].startswith("prefill"))
 
@@ -125,13 +125,13 @@ def pipeline_table(run: PipelineRun) -> Table:
         Column("stages", "count"),
         Column("layers", "layers"),
         Column("cycles", "cycles", "cycles"),
-        Column("time", "cycles", lambda cycles: seconds_text(seconds(cycles))),
-        *(Column(name, f"busy.{name}", short_share_text) for name in (ARRAY, LINK, "dram")),
+        Column("time", lambda stage: seconds(stage["cycles"]), "s"),
+        Column(ARRAY, lambda stage: stage["busy"].get(ARRAY, 0.0), short_share_text),
+        Column(LINK, lambda stage: stage["busy"].get(LINK, 0.0), short_share_text),
+        Column("dram", "busy.dram", short_share_text),
         Column("memory of a chip", "resident_bytes", "B"),
     )
-    rows = [_stage_json(run, stage) for stage in run.stages]
-    idle = dict.fromkeys((ARRAY, LINK), 0.0)
-    return tabulate(({**row, "busy": idle | row["busy"]} for row in rows), columns)
+    return tabulate((_stage_json(run, stage) for stage in run.stages), columns)
 
 
 def cut_line(plan: PipelinePlan) -> str:

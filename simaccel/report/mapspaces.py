@@ -10,8 +10,8 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
-from simaccel.report.units import bytes_text, energy_text, share_text, space_text
+from simaccel.report.tables import Column, Table, pick, tabulate, texts
+from simaccel.report.units import bytes_text, energy_text, space_text
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
@@ -55,11 +55,6 @@ def _energy_text(picojoules: float) -> str:
     return "unknown" if math.isnan(picojoules) else energy_text(picojoules)
 
 
-def tree_text(mapped: NestResult) -> str:
-    """Return the tree, a line for each node, outermost first."""
-    return "\n".join(tree_lines(mapped.group.tree))
-
-
 def accesses_table(mapped: NestResult) -> Table:
     """Tabulate the reads and writes of each level by tensor, and their cost.
 
@@ -69,16 +64,11 @@ def accesses_table(mapped: NestResult) -> Table:
     energy = macs * mapped.target.accelerator.prices.mac_pj
     blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"), "")
     last = {"level": "MACs", **blank, "energy_pj": energy if total > 0 else math.nan}
-
-    def share(row: Row) -> str:
-        own = energy if row is last else row["energy_pj"]
-        return share_text(own / total if total > 0 else 0.0)
-
     columns = (
         *texts("level", "tensor"),
         *(Column(head, name, _bytes_text) for head, name in _MOVED),
         Column("energy", "energy_pj", _energy_text),
-        Column("of all", "", share),
+        Column("of all", lambda row: row["energy_pj"] / total if total > 0 else 0.0, "share"),
     )
     return tabulate([*_accesses(mapped), last], columns)
 
@@ -122,27 +112,27 @@ def _spreads(mapped: NestResult) -> dict[str, list[tuple[str, int, int]]]:
 
 def _instances(mapped: NestResult) -> dict[str, int]:
     spreads = _spreads(mapped)
-    found = {}
-    for level in mapped.target.hierarchy.fanouts:
-        found[level.name] = 1
-        for _, pieces, _ in spreads.get(level.name, []):
-            found[level.name] *= pieces
-    return found
+    return {
+        level.name: math.prod(pieces for _, pieces, _ in spreads.get(level.name, []))
+        for level in mapped.target.hierarchy.fanouts
+    }
 
 
 def fanouts_table(mapped: NestResult) -> Table:
     """Tabulate the utilisation of each fan-out."""
     spreads, used = _spreads(mapped), _instances(mapped)
-
-    def split(level: str) -> str:
-        return ", ".join(f"{rank} in {n} of {tile}" for rank, n, tile in spreads.get(level, []))
-
     columns = (
         Column("level", "name", kind="text"),
-        Column("split", "name", split, "text"),
-        Column("used", "name", lambda name: str(used[name])),
+        Column(
+            "split",
+            lambda level: ", ".join(
+                f"{rank} in {n} of {tile}" for rank, n, tile in spreads.get(level.name, [])
+            ),
+            kind="text",
+        ),
+        Column("used", lambda level: used[level.name]),
         Column("fan-out", "fanout"),
-        Column("in use", "", lambda level: share_text(used[level.name] / level.fanout)),
+        Column("in use", lambda level: used[level.name] / level.fanout, "share"),
     )
     return tabulate(mapped.target.hierarchy.fanouts, columns)
 
@@ -184,10 +174,8 @@ def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
     scale = objective_scale(objective, mapped.target.accelerator)
     search = mapped.found
     return {
-        "operator": mapped.target.einsum.name,
-        "mapspace": mapped.target.strategy,
-        **pick(mapped, "cycles", "steps"),
-        "bound_by": list(mapped.bounds),
+        **pick(mapped, operator="target.einsum.name", mapspace="target.strategy"),
+        **pick(mapped, "cycles", "steps", bound_by="bounds"),
         **pick(mapped, "macs", ineffectual_macs="ineffectual"),
         **pick(mapped, "utilisation", "energy_pj", "edp_js"),
         **pick(search, mapspace_size="size", mappings_tried="tried", mappings_valid="valid"),
