@@ -16,7 +16,6 @@ from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.plugins import PluginError, plugins
 from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
-from simaccel.report.figures.sweep import SlopeSeries
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title, number_words, phase_words, workload_title
 from simaccel.report.units import count_text
@@ -50,6 +49,8 @@ from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from simaccel.report.figures.sweep import Slope
 
 EACH: Final = ("operator",)
 """Allowed values of ``each``."""
@@ -178,26 +179,26 @@ def comparison_title(points: Sequence[Point]) -> str:
     return title
 
 
-def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, ...]]:
+def dram_bounds(points: Sequence[Point]) -> dict[int | None, tuple[Slope, ...]]:
     """Return, by sequence length, bounds of the DRAM bytes by buffer size: unfused, and fused.
 
     No bounds if weights or caches have memories of their own, which the bound doesn't distinguish,
     or if the bound of an operator is unknown. One that fails is left out.
     """
-    found: dict[int | None, tuple[SlopeSeries, ...]] = {}
+    found: dict[int | None, tuple[Slope, ...]] = {}
     for point in points:
         if point.seq_len not in found and not point.accelerator.memories.by_class():
             found[point.seq_len] = tuple(_bounds_of(point.workload))
     return found
 
 
-def _bounds_of(workload: Workload) -> Iterator[SlopeSeries]:
+def _bounds_of(workload: Workload) -> Iterator[Slope]:
     """Yield the curves of all that bounds DRAM bytes, with a warning for what fails."""
     for plugged in chain(*plugins("simaccel.dram_bounds").values()):
         try:
             with plugged.running("bounding"):
                 slopes = [
-                    SlopeSeries(str(label), tuple((int(kept), int(moved)) for kept, moved in curve))
+                    (str(label), [(int(kept), int(moved)) for kept, moved in curve])
                     for label, curve in plugged.load()(workload)
                 ]
         except PluginError as error:

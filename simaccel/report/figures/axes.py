@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase, SubFigure
+from matplotlib.container import Container
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch, StepPatch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, SMALL_POINTS, in_order
+from simaccel.report.figures.style import CAUSE_LABELS, SMALL_POINTS, cause_look, in_order
 from simaccel.report.units import cycles_text
 
-UNKNOWN_CAUSE: Final = ("#FFFFFF", "ooo")
 _UNITS: Final = (
     (10**12, "trillion cycles"),
     (10**9, "billion cycles"),
@@ -25,7 +25,7 @@ _UNITS: Final = (
 )
 _FIRST_UNIT: Final = 2
 """Smallest value of an axis, in a unit, from which the unit is used: keeps ticks short."""
-_LETTERS_PER_INCH: Final = 18.5
+LETTERS_PER_INCH: Final = 18.5
 """Letters per inch of type size ``SMALL_POINTS``; a few less than fit, as widths differ."""
 _WIDE_INCHES: Final = 5
 _KEY_INCHES: Final = 0.3
@@ -38,12 +38,17 @@ _DIGITS: Final = 4
 
 def look(cause: str) -> dict[str, Any]:
     """Return the colour and hatch of a cause as arguments of matplotlib."""
-    return fill(*CAUSE_COLOURS.get(cause, UNKNOWN_CAUSE))
+    return fill(*cause_look(cause))
 
 
 def fill(colour: str, hatch: str) -> dict[str, Any]:
     """Return a colour and a hatch, both without an edge, as arguments of matplotlib."""
     return {"facecolor": colour, "hatch": hatch or None, "edgecolor": "#000000", "linewidth": 0.0}
+
+
+def inches_of(pixels: float, axes: Axes) -> float:
+    """Return a length in the figure that contains the axes."""
+    return float(pixels / axes.get_figure(root=True).dpi)  # type: ignore[union-attr]
 
 
 def width_inches(axes: Axes) -> float:
@@ -64,10 +69,10 @@ def cycle_axis(axes: Axes, start: int, end: int) -> None:
     """Label the x axis; drawn values count from ``start``, so that ticks stay short."""
     length = end - start
     size, unit = cycle_unit(length)
-    wide = width_inches(axes) > _WIDE_INCHES
-    steps = MaxNLocator(8 if wide else 5, steps=[1, 2, 2.5, 5, 10], integer=size == 1)
-    ticks = [tick for tick in steps.tick_values(0, length / size) if tick * size <= length]
-    axes.set_xticks([tick * size for tick in ticks], [number_text(tick) for tick in ticks])
+    most = 8 if width_inches(axes) > _WIDE_INCHES else 5
+    places = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=size == 1)
+    axes.xaxis.set_major_locator(places)
+    axes.xaxis.set_major_formatter(lambda value, _: number_text(value / size))
     axes.set_xlim(0, length)
     origin = f" after cycle {cycles_text(start)}" if start else ""
     axes.set_xlabel(f"time ({unit}{origin})")
@@ -115,7 +120,7 @@ def settle(figure: Figure) -> None:
 
 def wrap_text(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
     """Break a text of a type size into lines of a width."""
-    letters = width_inches * _LETTERS_PER_INCH * SMALL_POINTS / points
+    letters = width_inches * LETTERS_PER_INCH * SMALL_POINTS / points
     return textwrap.fill(text, int(letters))
 
 
@@ -123,6 +128,14 @@ def steps(axes: Axes, values: Any, edges: Any, low: Any = 0, **look: Any) -> Non
     """Fill the steps between two lines; the axes keep their limits, which are slow to compute."""
     look = {"linewidth": 0} | look
     axes.add_artist(StepPatch(values, edges, baseline=low, fill=True, **look))
+
+
+def draw_lanes(axes: Axes, names: Sequence[str], label: str) -> None:
+    """Label the axis of y with lanes from top to bottom."""
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylabel(label)
 
 
 def heading(axes: Axes, text: str) -> None:
@@ -137,11 +150,14 @@ def cause_keys(causes: Iterable[str]) -> list[Artist]:
     ]
 
 
-def legend_columns(keys: Sequence[Artist], width_inches: float) -> int:
+def legend_columns(keys: Sequence[Any], width_inches: float) -> int:
     """Return how many columns a legend has room for, none of them empty."""
-    longest = max(len(str(key.get_label())) for key in keys) / _LETTERS_PER_INCH + _KEY_INCHES
-    rows = -(-len(keys) // max(1, int(width_inches / longest)))
-    return -(-len(keys) // rows)
+    lengths = [len(str(key.get_label())) for key in keys]
+    for columns in range(len(keys), 1, -1):
+        widths = [max(lengths[at::columns]) / LETTERS_PER_INCH for at in range(columns)]
+        if sum(widths) + columns * _KEY_INCHES <= width_inches:
+            return -(-len(keys) // -(-len(keys) // columns))
+    return 1
 
 
 def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
@@ -151,14 +167,31 @@ def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
     return _LINE_INCHES * -(-len(keys) // legend_columns(keys, width_inches)) + _GAP_INCHES
 
 
-def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float) -> None:
-    """Put a legend below everything, filled row by row."""
+Where = Literal["outside lower center", "outside right upper"]
+
+
+def draw_legend(
+    figure: Figure | SubFigure, panels: Iterable[Axes], where: Where = "outside lower center"
+) -> None:
+    """Draw one legend for all panels: areas, then lines; by default below, row by row."""
+    named: dict[str, Any] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    draw_keys(figure, sorted(named.values(), key=lambda key: not isinstance(key, Container)), where)
+
+
+def draw_keys(
+    figure: Figure | SubFigure, keys: Sequence[Any], where: Where = "outside lower center"
+) -> None:
+    """Draw the entries of a legend below everything, row by row, or to the right."""
     if not keys:
         return
-    columns = legend_columns(keys, width_inches)
+    width = figure.bbox.width / figure.dpi
+    columns = legend_columns(keys, width) if where == "outside lower center" else 1
     # matplotlib fills columns; people read rows.
     by_column = [key for column in range(columns) for key in keys[column::columns]]
-    figure.legend(handles=by_column, loc="outside lower center", ncols=columns)
+    figure.legend(handles=by_column, loc=where, ncols=columns)
 
 
 def text_inches(text: str) -> float:

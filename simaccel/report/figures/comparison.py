@@ -10,25 +10,27 @@ from typing import Any, Final
 
 from simaccel.numbers import is_logarithmic
 from simaccel.report.comparison import series_of
+from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import (
     EDGE,
+    Facet,
     FacetPoint,
+    Scale,
     draw_facets,
-    draw_legend,
     draw_stacks,
-    label_axis,
     looks,
     name_ticks,
+    scale_of,
+    set_scale,
 )
 from simaccel.report.figures.style import (
-    CAUSE_COLOURS,
     CAUSE_LABELS,
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     SINGLE_COLUMN_INCHES,
-    Artist,
     Axes,
     Figure,
+    cause_look,
     in_order,
     new_figure,
 )
@@ -44,6 +46,7 @@ _EDGE: Final = 0.6
 ARRAY_CYCLES: Final = "cycles of the PE array (%)"
 FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
 """Label of the line across a stack."""
+FILLED_LINE: Final[dict[str, Any]] = {"color": LIMIT_COLOUR, "linewidth": 1.4}
 
 _BAR, _GAP = 0.8, 0.6
 _ROW_INCHES, _REST_INCHES = 0.17, 1.1
@@ -73,21 +76,38 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
     return {c: 100 * n / result["cycles"] for c, n in array_causes(array, sfu).items()}
 
 
-def causes_of(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the visible causes of any of the runs, in the order of stacks."""
-    shares = [array_shares(row.result) for row in rows if row.result is not None]
-    return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
+def visible_causes(shares: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the causes that are visible in any stack of percents, in the order of stacks."""
+    return in_order({cause for one in shares for cause, n in one.items() if n >= _SEEN})
 
 
-def cause_parts(
-    results: Sequence[dict[str, Any] | None], causes: Iterable[str]
-) -> dict[str, tuple[list[float], str, str]]:
-    """Return the causes of each run as parts of stacks (`draw_stacks`); a failed run has none."""
-    shares = [{} if result is None else array_shares(result) for result in results]
-    return {
-        CAUSE_LABELS[cause]: ([share.get(cause, 0.0) for share in shares], *CAUSE_COLOURS[cause])
-        for cause in causes
+def draw_causes(
+    axes: Axes,
+    places: Sequence[float],
+    shares: Sequence[Mapping[str, float]],
+    filled: Sequence[float | None],
+    size: float,
+    *,
+    lying: bool = False,
+    numbered: bool = True,
+) -> None:
+    """Draw a stack of causes at each place, and lines across those whose utilisation is known.
+
+    ``shares``, ``filled`` (utilisation): in percent of the cycles. A run that failed has neither.
+    """
+    parts = {
+        CAUSE_LABELS.get(cause, cause): (
+            [one.get(cause, 0.0) for one in shares],
+            *cause_look(cause),
+        )
+        for cause in visible_causes(shares)
     }
+    draw_stacks(axes, places, parts, size, lying=lying, numbered=numbered)
+    known = [(at, n) for at, n in zip(places, filled, strict=True) if n is not None]
+    if known:
+        draw = axes.vlines if lying else axes.hlines
+        starts, ends = ([at + side * size / 2 for at, _ in known] for side in (-1, 1))
+        draw([n for _, n in known], starts, ends, **FILLED_LINE, label=FILLED)
 
 
 def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
@@ -97,18 +117,17 @@ def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
     places = [index + _GAP * group for index, group in enumerate(_groups(rows))]
     _draw_utilisation(left, rows, places)
-    _draw_stacks(right, rows, places)
+    ran = [(at, row.result) for at, row in zip(places, rows, strict=True) if row.result is not None]
+    shares = [array_shares(result) for _, result in ran]
+    filled = [100 * result["utilisation"] for _, result in ran]
+    draw_causes(right, [at for at, _ in ran], shares, filled, _BAR, lying=True)
+    right.set_xlim(0, 100)
+    right.set_xlabel(ARRAY_CYCLES)
+    right.tick_params(labelleft=False)
     left.set_yticks(places, [_label(row, rows) for row in rows])
     left.set_ylim(places[-1] + _EDGE, -_EDGE)
-    figure.legend(*legend_of(right), loc="outside lower center", ncols=6)
+    draw_legend(figure, [right])
     return figure
-
-
-def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
-    """Return handles and labels of a stack in its order; the line across it is last."""
-    handles, labels = axes.get_legend_handles_labels()
-    pairs = sorted(zip(handles, labels, strict=True), key=lambda pair: pair[1] == FILLED)
-    return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
 def _groups(rows: Sequence[StudyRow]) -> list[int]:
@@ -143,29 +162,9 @@ def _draw_utilisation(axes: Axes, rows: Sequence[StudyRow], places: Sequence[flo
     axes.set_xlabel(UTILISATION)
 
 
-def _draw_stacks(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) -> None:
-    ran = [(row.result, at) for row, at in zip(rows, places, strict=True) if row.result is not None]
-    parts = cause_parts([result for result, _ in ran], causes_of(rows))
-    draw_stacks(axes, [at for _, at in ran], parts, _BAR, lying=True, numbered=True)
-    if ran:
-        axes.vlines(
-            [100 * result["utilisation"] for result, _ in ran],
-            [at - _BAR / 2 for _, at in ran],
-            [at + _BAR / 2 for _, at in ran],
-            color=LIMIT_COLOUR,
-            linewidth=1.5,
-            label=FILLED,
-        )
-    axes.set_xlim(0, 100)
-    axes.set_xlabel(ARRAY_CYCLES)
-    axes.tick_params(labelleft=False)
-
-
 _METRIC_WIDTH: Final = 1.7 * SINGLE_COLUMN_INCHES
 _METRIC_HEIGHT: Final = 2.9
 _BARS: Final = 0.8
-_MOST_FLAT: Final = 6
-"""Most names on an axis that are written horizontally."""
 
 
 def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
@@ -173,23 +172,28 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
 
     Without a number there are bars. Unknown values and failed runs are left out.
     """
+    if len({row.seq_len for row in rows}) == 1:
+        rows = [replace(row, seq_len=None) for row in rows]
     rows = _over_a_number(rows)
     figure = new_figure(_METRIC_WIDTH, _METRIC_HEIGHT, title)
-    leads = [row.lead for row in rows if row.lead]
+    leads, scale = (
+        [row.lead for row in rows if row.lead],
+        replace(scale_of(metric.column), zero=True),
+    )
     if leads and not leads[0].axis.named:
         points = [
             FacetPoint(series_of(row), lead.place, _value(row, metric), lead.text)
             for row, lead in zip(rows, leads, strict=True)
         ]
-        log = any(lead.axis.log for lead in leads)
-        axes = draw_facets(figure, points, leads[0].axis.label, "", log=log)[""]
+        over = Scale(leads[0].axis.label, log=any(lead.axis.log for lead in leads))
+        look = {name: one.line_look for name, one in looks(map(series_of, rows)).items()}
+        panels = draw_facets(figure, [Facet(points, over, scale)], look)
     else:
-        axes = figure.subplots()
-        _bars(axes, rows, metric)
-    axes.set_ylim(bottom=0)
-    label_axis(axes.yaxis, metric.column, *axes.get_ylim())
-    axes.grid(visible=True, axis="y")
-    draw_legend(figure, [axes], 4)
+        panels = [figure.subplots()]
+        _bars(panels[0], rows, metric)
+        set_scale(panels[0].yaxis, scale, filter(None, (_value(row, metric) for row in rows)))
+        panels[0].grid(visible=True, axis="y")
+    draw_legend(figure, panels)
     return figure
 
 
@@ -224,5 +228,4 @@ def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
                 values["" if row.lead is None else row.lead.text] = value
         at = [place + (number - (len(names) - 1) / 2) * width for place in range(len(groups))]
         axes.bar(at, [values[group] for group in groups], width, color=look.colour).set_label(name)
-    turned = 45 if len(groups) > _MOST_FLAT else 0
-    name_ticks(axes, dict(enumerate(short_names(groups, 20))), rotation=turned)
+    name_ticks(axes, dict(enumerate(short_names(groups, 20))), len(groups))

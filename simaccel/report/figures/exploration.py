@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, cycle
 from typing import Any, Final
 
-from simaccel.report.figures.axes import freeze_layout
+from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import (
     ACROSS,
-    Place,
-    draw_legend,
-    draw_panels,
-    label_axis,
-    name_points,
-    name_ticks,
-    scale_axis,
+    Facet,
+    FacetPoint,
+    Scale,
+    draw_facets,
+    name_facets,
+    scale_of,
 )
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SERIES_MARKERS,
-    Axes,
     Figure,
     new_figure,
 )
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figures import FRONTIER, objective_of
-from simaccel.study.points import StudyRow
+from simaccel.study.points import Setting, StudyRow
 
-_EDGE: Final = {"edgecolors": LIMIT_COLOUR, "linewidths": 0.4}
-_MOST_TICKS: Final = 8
-
-
-def _drawable_points(explored: ExploredDesigns) -> list[StudyRow]:
-    return [row for row in explored.rows if row.figures is not None]
-
-
-def _value(figures: dict[str, Any], name: str) -> float:
-    value = figures[name]
-    return math.nan if value is None else float(value)
-
-
-_MOST_NAMED = 10
+_EDGE: Final = {"markeredgecolor": LIMIT_COLOUR, "markeredgewidth": 0.4}
+_DOT: Final = {"linestyle": "", "marker": "o", "markersize": 2.6, "markeredgewidth": 0}
+_LOOKS: Final[Mapping[str, dict[str, Any]]] = {
+    "outside the limits": {**_DOT, "color": "#DDDDDD"},
+    "within the limits": {**_DOT, "color": "#999999"},
+    "frontier": {**_DOT, "markersize": 3.7, "color": SERIES_COLOURS[1], **_EDGE},
+    "best": {**_DOT, "markersize": 5.5, "marker": "*", "color": SERIES_COLOURS[5], **_EDGE},
+}
+"""Looks of designs, those above others last."""
+_MOST_NAMED: Final = 10
 """Most designs of a frontier that have names."""
 
 
@@ -58,50 +52,27 @@ def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
     return _draw_pairs(explored, list(combinations(FRONTIER, 2)), title, 4.4)
 
 
-_KINDS: Final[Mapping[str, dict[str, Any]]] = {
-    "outside the limits": {"s": 7, "color": "#DDDDDD", "linewidths": 0},
-    "within the limits": {"s": 7, "color": "#999999", "linewidths": 0},
-    "frontier": {"s": 14, "color": SERIES_COLOURS[1], **_EDGE, "zorder": 3},
-    "best": {"s": 30, "marker": "*", "color": SERIES_COLOURS[5], **_EDGE, "zorder": 4},
-}
-"""Looks of designs; those on the frontier are drawn above themselves."""
-
-
 def _draw_pairs(
     explored: ExploredDesigns, pairs: Sequence[tuple[str, str]], title: str, inches: float
 ) -> Figure:
+    """Draw designs, and the settings of those on the frontier beside them, of the best first."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, inches, title)
-    panels = draw_panels(figure, len(pairs))
-    for ax, (x, y) in zip(panels, pairs, strict=True):
-        _scatter(ax, explored, x, y)
-        label_axis(ax.xaxis, x, *ax.dataLim.intervalx)
-        label_axis(ax.yaxis, y, *ax.dataLim.intervaly)
-    draw_legend(figure, panels, 4)
-    freeze_layout(figure)
-    for ax, (x, y) in zip(panels, pairs, strict=True):
-        _name_frontier(ax, explored, x, y)
+    rows = sorted(explored.rows, key=lambda row: not row.best)
+    facets = []
+    for x, y in pairs:
+        points = []
+        for row in rows:
+            if row.figures is None or (at := row.figures[x]) is None:
+                continue
+            kind = "frontier" if row.frontier else "within the limits"
+            kind = "best" if row.frontier and row.best else kind
+            kind = kind if row.within else "outside the limits"
+            name = ", ".join(setting.text for setting in row.settings) if row.frontier else ""
+            points.append(FacetPoint(kind, at, row.figures[y], name=name))
+        facets.append(Facet(points, scale_of(x), scale_of(y)))
+    panels = draw_facets(figure, facets, _LOOKS, sharey=False)
+    name_facets(figure, panels, facets, _MOST_NAMED)
     return figure
-
-
-def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
-    points = _drawable_points(explored)
-    kinds = [[point for point in points if point.within is within] for within in (False, True)]
-    on = [point for point in points if point.frontier]
-    kinds += [[one for one in on if one.best is best] for best in (False, True)]
-    for kind, (label, look) in zip(kinds, _KINDS.items(), strict=True):
-        if kind:
-            xs, ys = ([_value(one.figures or {}, name) for one in kind] for name in (x, y))
-            ax.scatter(xs, ys, **look, label=label)
-
-
-def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
-    """Write the settings of designs on the frontier beside them, of the best first."""
-    named: list[tuple[str, Place]] = []
-    for point in sorted(_drawable_points(explored), key=lambda point: not point.best):
-        place = _value(point.figures or {}, x), _value(point.figures or {}, y)
-        if point.frontier and all(map(math.isfinite, place)):
-            named.append((", ".join(setting.text for setting in point.settings), place))
-    name_points(ax, named, _MOST_NAMED)
 
 
 def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
@@ -109,61 +80,50 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
 
     There is a line for each scenario, relative to its best design.
     """
-    shown = [
-        dimension
-        for dimension in exploration.dimensions
-        if dimension[0].axis.of != "workload" and len(dimension) > 1
-    ]
-    rows = max(1, -(-len(shown) // ACROSS))
-    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7, title)
-    panels = draw_panels(figure, len(shown), sharey=True)
-    for ax, dimension in zip(panels, shown, strict=True):
-        _draw_axis(ax, exploration, exploration.dimensions.index(dimension))
-    for ax in panels[::ACROSS]:
-        objective = exploration.plan.objective
-        name = objective.upper() if objective == "edp" else objective
-        ax.set_ylabel(f"{name}, relative to the best")
-    draw_legend(figure, panels[:1], 4)
+    groups: dict[tuple[str, ...], list[StudyRow]] = {}
+    for row in exploration.rows:
+        if row.figures is not None and row.within:
+            groups.setdefault(row.scenario, []).append(row)
+    names = {scenario: f" at {', '.join(scenario)}" if scenario else "" for scenario in groups}
+    look = {
+        what + name: {"color": colour, "marker": marker, "markersize": 3, "linestyle": line}
+        for name, colour, marker in zip(
+            names.values(), cycle(SERIES_COLOURS), cycle(SERIES_MARKERS), strict=False
+        )
+        for what, line in (("best", "-"), ("mean", ":"))
+    }
+    objective = exploration.plan.objective
+    label = f"{objective.upper() if objective == 'edp' else objective}, relative to the best"
+    facets = []
+    for number, settings in enumerate(exploration.dimensions):
+        if settings[0].axis.of != "workload" and len(settings) > 1:
+            points = [
+                point
+                for scenario, rows in groups.items()
+                for point in _effects(rows, settings, number, objective, names[scenario])
+            ]
+            facets.append(Facet(points, Scale(settings[0].axis.label), Scale(label)))
+    height = 2.0 * max(1, -(-len(facets) // ACROSS)) + 0.7
+    figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
+    draw_legend(figure, draw_facets(figure, facets, look))
     return figure
 
 
-def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
-    settings = exploration.dimensions[number]
-    groups: dict[tuple[str, ...], list[StudyRow]] = {}
-    for point in _drawable_points(exploration):
-        if point.within:
-            groups.setdefault(point.scenario, []).append(point)
-    for (scenario, group), colour, marker in zip(
-        groups.items(), SERIES_COLOURS, SERIES_MARKERS, strict=False
-    ):
-        values: dict[str, list[float]] = {setting.text: [] for setting in settings}
-        for point in group:
-            objective = objective_of(point.figures or {}, exploration.plan.objective)
-            values[point.settings[number].text].append(objective)
-        least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
-        name = ", ".join(scenario)
-        lines = {
-            "best": ([min(v, default=math.nan) / least for v in values.values()], "-"),
-            "mean": ([_mean(v) / least for v in values.values()], ":"),
-        }
-        for what, (ys, line) in lines.items():
-            label = f"{what} at {name}" if name else what
-            ax.plot(
-                range(len(settings)),
-                ys,
-                line,
-                color=colour,
-                marker=marker,
-                markersize=3,
-                label=label,
-            )
-    texts = {at: setting.text for at, setting in enumerate(settings)}
-    name_ticks(ax, texts, _MOST_TICKS, rotation=30, ha="right")
-    ax.set_xlabel(settings[0].axis.label)
-    ax.grid(visible=True)
-    low, high = ax.dataLim.intervaly
-    scale_axis(ax.yaxis, low, high)
-    ax.yaxis.set_major_formatter("{x:g}")
+def _effects(
+    rows: Sequence[StudyRow],
+    settings: Sequence[Setting],
+    number: int,
+    objective: str,
+    name: str,
+) -> Iterator[FacetPoint]:
+    """Yield the best and the mean at each setting of an axis, relative to the best of all."""
+    values: dict[str, list[float]] = {setting.text: [] for setting in settings}
+    for row in rows:
+        values[row.settings[number].text].append(objective_of(row.figures or {}, objective))
+    least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
+    for at, (text, many) in enumerate(values.items()):
+        yield FacetPoint(f"best{name}", at, min(many, default=math.nan) / least, text)
+        yield FacetPoint(f"mean{name}", at, _mean(many) / least, text)
 
 
 def _mean(values: Sequence[float]) -> float:

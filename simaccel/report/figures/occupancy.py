@@ -16,6 +16,7 @@ from matplotlib.patches import Patch
 
 from simaccel.hardware.cores import core_of_name
 from simaccel.report.figures.axes import cycle_axis, fill, steps
+from simaccel.report.figures.facets import Scale, set_scale
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import bytes_text
@@ -28,11 +29,9 @@ MOST_TILES: Final = 11
 BINS: Final = 400
 _HEIGHT_INCHES: Final = 1.5
 _OTHERS: Final = "#BBBBBB"
-_ROOM: Final = 1.08
 _FAR: Final = 3
 """A capacity of more than this times the peak is outside the plot."""
 _LIMIT: Final[dict[str, Any]] = {"color": LIMIT_COLOUR, "linestyle": "--", "linewidth": 0.8}
-_UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
@@ -151,14 +150,11 @@ def draw_occupied(axes: Axes, drawn: BufferOccupancy, capacity: int | None) -> N
     edges = drawn.edges - drawn.edges[0]
     far = capacity is None or _is_far(drawn, capacity)
     top = max(drawn.peak_bytes, 0 if capacity is None or far else capacity) or 1
-    size, unit = next((n, name) for n, name in _UNITS if top >= n or n == 1)
     below = np.zeros(len(edges) - 1)
     for tile, n_bytes, look in zip(drawn.tiles, drawn.n_bytes, _looks(drawn), strict=True):
-        above = below + n_bytes / size
-        steps(axes, above, edges, below, label=tile, **look)
-        below = above
+        steps(axes, below + n_bytes, edges, below, label=tile, **look)
+        below = below + n_bytes
     if capacity is not None:
-        axes.axhline(capacity / size, **_LIMIT)
-    axes.set_ylim(0, _ROOM * top / size)
-    axes.set_ylabel(f"bytes held ({unit})")
+        axes.axhline(capacity, **_LIMIT)
+    set_scale(axes.yaxis, Scale("bytes held", "B", zero=True), [top])
     cycle_axis(axes, int(drawn.edges[0]), int(drawn.edges[-1]))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from simaccel.errors import Fault, InputError
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.axes import legend_below, legend_inches, settle, text_inches, wrap_text
+from simaccel.report.figures.axes import draw_keys, legend_inches, settle, text_inches, wrap_text
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
 from simaccel.report.figures.stall_stack import stalls_panel
@@ -113,6 +113,6 @@ def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) ->
     for part, panel, title in zip(parts[:, 0], panels, titles, strict=True):
         part.suptitle(title, x=_LEFT, ha="left", fontsize=SMALL_POINTS)
         panel.draw(part)
-        legend_below(part, panel.keys, width)
+        draw_keys(part, panel.keys)
     settle(figure)
     return figure

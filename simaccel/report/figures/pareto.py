@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.figures.axes import freeze_layout, wrap_text
-from simaccel.report.figures.facets import Place, draw_legend, label_axis, looks, name_points
+from simaccel.report.figures.axes import draw_legend, wrap_text
+from simaccel.report.figures.facets import (
+    Facet,
+    FacetPoint,
+    Scale,
+    draw_facets,
+    looks,
+    name_facets,
+    scale_of,
+)
 from simaccel.report.figures.style import (
     SERIES_COLOURS,
     SINGLE_COLUMN_INCHES,
@@ -34,40 +42,28 @@ def draw_pareto(rows: Sequence[StudyRow], x: str, y: str, title: str) -> Figure:
     """
     drawn = [row for row in rows if row.result]
     figure = new_figure(_WIDTH, _HEIGHT + _ROW * -(-len(drawn) // _COLUMNS), title)
-    axes = figure.subplots()
-    named: list[tuple[str, Place]] = []
-    colours: dict[str, str] = {}
-    look = looks(row.dataflow for row in rows)
+    points: list[FacetPoint] = []
     for row in drawn:
-        style = look[row.dataflow]
-        points = sorted((point[x] or 0, point[y] or 0) for point in row.run["points"])
-        xs, ys = zip(*points, strict=True)
-        # more of x is worse, unless x is gain
-        side: Literal["pre", "post"] = "pre" if x == "utilisation" else "post"
-        axes.step(xs, ys, where=side, color=style.colour, linestyle=style.line, linewidth=0.8)
-        axes.plot(xs, ys, **style.marker_look, linewidth=0, label=row.dataflow)
-        most = min(len(points), _NAMED)
-        for at in sorted({round(n * (len(points) - 1) / max(1, most - 1)) for n in range(most)}):
-            pairs = zip((x, y), points[at], strict=True)
+        front = sorted((point[x] or 0, point[y] or 0) for point in row.run["points"])
+        last, most = len(front) - 1, min(len(front), _NAMED)
+        named = {round(n * last / max(1, most - 1)) for n in range(most)}
+        for at, place in enumerate(front):
+            pairs = zip((x, y), place, strict=True)
             text = ", ".join(figure_text(value, FIGURES[name].unit) for name, value in pairs)
-            named.append((text, points[at]))
-            colours[text] = style.colour
-    for axis, ends, name in (
-        (axes.xaxis, axes.dataLim.intervalx, x),
-        (axes.yaxis, axes.dataLim.intervaly, y),
-    ):
-        label_axis(axis, name, *ends)
-    draw_legend(figure, [axes], _COLUMNS)
-    freeze_layout(figure)
-    name_points(axes, named, len(named), colours)
+            points.append(FacetPoint(row.dataflow, *place, name=text if at in named else ""))
+    # more of x is worse, unless x is gain
+    step = {"drawstyle": "steps-pre" if x == "utilisation" else "steps-post", "linewidth": 0.8}
+    styles = looks(row.dataflow for row in rows)
+    facet = Facet(points, scale_of(x), scale_of(y))
+    panels = draw_facets(figure, [facet], {n: look.line_look | step for n, look in styles.items()})
+    colours = {name: look.colour for name, look in styles.items()}
+    name_facets(figure, panels, [facet], len(points), colours)
     return figure
 
 
 _CURVES_WIDTH, _CURVES_HEIGHT = 3.3, 2.4
 _LABELS_INCHES: Final = 0.6
 """Width left of the axes, at which the title begins."""
-_MOST_LINEAR: Final = 3
-"""Largest ratio of objectives with a linear axis."""
 _MOST_NAMED: Final = 8
 """Most curves with names; if there are more, all are grey."""
 Searched = tuple[str, tuple[tuple[int, float], ...], int]
@@ -80,27 +76,25 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
     Operators of one shape are searched once and share a curve.
     """
     figure = new_figure(_CURVES_WIDTH, _CURVES_HEIGHT)
-    axes = figure.subplots()
     curves: dict[tuple[tuple[int, float], ...], tuple[str, int]] = {}
     for name, curve, count in searched:
         if curve:
             curves.setdefault(curve, (name, count))
     few = len(curves) <= _MOST_NAMED
+    look: dict[str, dict[str, Any]] = {}
+    points = []
     for at, (curve, (name, count)) in enumerate(curves.items()):
-        counts = [*(n for n, _ in curve), max(count, curve[-1][0])]
-        values = [value / curve[-1][1] for _, value in (*curve, curve[-1])]
         colour = SERIES_COLOURS[at % len(SERIES_COLOURS)] if few else "grey"
-        axes.step(counts, values, where="post", color=colour, label=name if few else None)
-    axes.set(xscale="log")
-    most = max((curve[0][1] / curve[-1][1] for curve in curves), default=1.0)
-    if most > _MOST_LINEAR:
-        axes.set(yscale="log")
-    else:
-        axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_title(wrap_text(title, _CURVES_WIDTH - _LABELS_INCHES), fontsize=SMALL_POINTS)
-    axes.set_xlabel("mappings run")
+        look[name] = {"drawstyle": "steps-post", "color": colour}
+        last = curve[-1][1]
+        ends = (max(count, curve[-1][0]), last)
+        points += [FacetPoint(name, n, value / last) for n, value in (*curve, ends)]
     name = "EDP" if objective == "edp" else objective
-    axes.set_ylabel(f"best {name} so far / final")
+    over = Scale("mappings run", "count", log=True)
+    facet = Facet(points, over, Scale(f"best {name} so far / final"))
+    panels = draw_facets(figure, [facet], look)
+    text = wrap_text(title, _CURVES_WIDTH - _LABELS_INCHES)
+    panels[0].set_title(text, fontsize=SMALL_POINTS)
     if few:
-        axes.legend(frameon=False)
+        draw_legend(figure, panels)
     return figure

@@ -137,6 +137,11 @@ def svg_text(figure: Figure) -> str:
     return text[text.index("<svg") :]
 
 
+def cause_look(cause: str) -> tuple[str, str]:
+    """Return the colour and the hatch of a cause; unknown ones have a look, too."""
+    return CAUSE_COLOURS.get(cause, ("#FFFFFF", "ooo"))
+
+
 def in_order(causes: Iterable[str]) -> list[str]:
     """Return causes in the order of stacks and legends; unknown ones come last.
 

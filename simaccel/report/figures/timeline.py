@@ -14,7 +14,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
+from simaccel.report.figures.axes import (
+    cause_keys,
+    cycle_axis,
+    draw_lanes,
+    look,
+    steps,
+    width_inches,
+)
+from simaccel.report.figures.comparison import visible_causes
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import CycleWindow, Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import cycles_text
@@ -31,8 +39,6 @@ _LANE_INCHES: Final = 0.17
 _STRIP_INCHES: Final = 0.22
 _LEAST_WINDOW: Final = 0.004
 """Smallest visible share of the run's width for the window in the overview strip."""
-_LEAST_EXPLAINED: Final = 0.004
-"""Causes with smaller shares of every lane are not in the legend."""
 _FRAME_INCHES: Final = 0.4
 
 
@@ -47,34 +53,10 @@ class Timeline:
     end: int
     lanes: Mapping[str, Mapping[str, Cycles]]
 
-    def shares(self) -> dict[str, float]:
-        """Return the largest share of a lane that each cause has, in legend order."""
-        most: dict[str, float] = {}
-        for lane in self.lanes.values():
-            for cause, bars in lane.items():
-                share = float(bars[:, 1].sum()) / (self.end - self.start)
-                most[cause] = max(share, most.get(cause, 0.0))
-        return {cause: most[cause] for cause in in_order(most)}
-
-
-@dataclass(frozen=True)
-class BinnedTimeline:
-    """The cycles of a window by engine, cause and bin."""
-
-    start: int
-    end: int
-    utilisation: UtilisationSeries
-
-    def shares(self) -> dict[str, float]:
-        """Return the largest share of a lane that each cause has, in legend order."""
-        parts = self.utilisation.cycles.sum(axis=2) / (self.end - self.start)
-        most = dict(zip(self.utilisation.causes, parts.max(axis=0).tolist(), strict=True))
-        return {cause: most[cause] for cause in in_order(c for c, n in most.items() if n)}
-
 
 def timeline(
     trace: TraceReader, start: int, end: int, *, most_bars: int = MOST_BARS
-) -> Timeline | BinnedTimeline:
+) -> Timeline | UtilisationSeries:
     """Return the bars or bins of the cycles from ``start`` up to ``end``.
 
     At most ``most_bars`` events of an engine are expanded.
@@ -84,7 +66,7 @@ def timeline(
         try:
             events = trace.events(start, end, engine, at_most=most_bars)
         except TraceError:
-            return BinnedTimeline(start, end, trace.utilisation(bins=BINS, start=start, end=end))
+            return trace.utilisation(bins=BINS, start=start, end=end)
         first = np.maximum(events["start"], start)
         bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
         causes = np.array(trace.tables["causes"])[events["cause"]]
@@ -99,8 +81,10 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     means = "" if isinstance(drawn, Timeline) else f" ({BINS} bins)"
     run = None
     if (window.start, window.end) != (0, trace.cycles):
-        run = BinnedTimeline(0, trace.cycles, trace.utilisation(bins=BINS))
-    seen = [cause for cause, share in drawn.shares().items() if share >= _LEAST_EXPLAINED]
+        run = trace.utilisation(bins=BINS)
+    whole = trace.utilisation(bins=1, start=window.start, end=window.end)
+    shares = 100 * whole.cycles.sum(axis=2) / (window.end - window.start)
+    seen = visible_causes(dict(zip(whole.causes, lane, strict=True)) for lane in shares.tolist())
     period = ""
     if window.times:
         length, times = cycles_text(window.period_cycles), cycles_text(window.times)
@@ -115,53 +99,48 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
 
 def _draw(
     figure: FigureBase,
-    drawn: Timeline | BinnedTimeline,
+    drawn: Timeline | UtilisationSeries,
     window: CycleWindow,
-    run: BinnedTimeline | None,
+    run: UtilisationSeries | None,
 ) -> None:
     if run is None:
         axes = figure.subplots()
     else:
-        lanes = _FRAME_INCHES + _LANE_INCHES * len(run.utilisation.engines)
+        lanes = _FRAME_INCHES + _LANE_INCHES * len(run.engines)
         strip, axes = figure.subplots(2, 1, height_ratios=(_STRIP_INCHES, lanes))
         _draw_strip(strip, run, window)
     draw_timeline(axes, drawn)
     mark_period(axes, window)
 
 
-def _draw_strip(axes: Axes, run: BinnedTimeline, window: CycleWindow) -> None:
+def _draw_strip(axes: Axes, run: UtilisationSeries, window: CycleWindow) -> None:
     """Draw the compute engine of the whole run, and where in it the window lies."""
-    engines = run.utilisation.engines
-    engine = ARRAY if ARRAY in engines else engines[0]
+    engine = ARRAY if ARRAY in run.engines else run.engines[0]
     _draw_lane(axes, run, engine, 0)
-    axes.set_ylim(0.5, -0.5)
-    axes.set_xlim(0, run.end)
-    axes.set_yticks([0], [f"{engine}, run"])
+    draw_lanes(axes, [f"{engine}, run"], "")
+    end = int(run.edges[-1])
+    axes.set_xlim(0, end)
     axes.set_xticks([])
-    axes.tick_params(length=0)
     for side in axes.spines.values():
         side.set_visible(False)
-    least = _LEAST_WINDOW * run.end
+    least = _LEAST_WINDOW * end
     middle, wide = (window.start + window.end) / 2, max(window.end - window.start, least)
     axes.axvspan(
         middle - wide / 2, middle + wide / 2, facecolor="none", edgecolor="#000000", linewidth=1.0
     )
 
 
-def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
+def draw_timeline(axes: Axes, drawn: Timeline | UtilisationSeries) -> None:
     """Draw lanes from top to bottom; the x axis counts from the window's start."""
     if isinstance(drawn, Timeline):
-        names = list(drawn.lanes)
+        names, ends = list(drawn.lanes), (drawn.start, drawn.end)
         _draw_bars(axes, drawn)
     else:
-        names = list(drawn.utilisation.engines)
+        names, ends = list(drawn.engines), (int(drawn.edges[0]), int(drawn.edges[-1]))
         for at, engine in enumerate(names):
             _draw_lane(axes, drawn, engine, at)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylabel("engine")
-    axes.tick_params(axis="y", length=0)
-    cycle_axis(axes, drawn.start, drawn.end)
+    draw_lanes(axes, names, "engine")
+    cycle_axis(axes, *ends)
 
 
 def _draw_bars(axes: Axes, drawn: Timeline) -> None:
@@ -183,16 +162,14 @@ def _draw_bars(axes: Axes, drawn: Timeline) -> None:
                     )
 
 
-def _draw_lane(axes: Axes, drawn: BinnedTimeline, engine: str, at: int) -> None:
+def _draw_lane(axes: Axes, drawn: UtilisationSeries, engine: str, at: int) -> None:
     """Fill a lane from its lower edge up, bin by bin, in the order of the causes."""
-    cycles = drawn.utilisation
-    edges = cycles.edges - drawn.start
+    edges = drawn.edges - drawn.edges[0]
     below = np.zeros(len(edges) - 1)
     bottom = at + _LANE_HEIGHT / 2
-    for cause in drawn.shares():
-        share = cycles.share(engine, cause)
-        if not share.any():
-            continue
-        low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
-        steps(axes, high, edges, low, label=cause, **look(cause))
-        below += share
+    for cause in in_order(drawn.causes):
+        share = drawn.share(engine, cause)
+        if share.any():
+            low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
+            steps(axes, high, edges, low, label=cause, **look(cause))
+            below += share

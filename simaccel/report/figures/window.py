@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.report.figures.style import Artist, Axes, FigureBase
+from simaccel.report.figures.style import Artist, Axes, SubFigure
 from simaccel.report.units import cycles_text, seconds_text
 from simaccel.trace import RepeatedSegment, TraceError, TraceReader
 
@@ -262,7 +262,7 @@ class Panel:
     title: str
     height_inches: float
     keys: Sequence[Artist]
-    draw: Callable[[FigureBase], None]
+    draw: Callable[[SubFigure], None]
 
 
 def mark_period(axes: Axes, window: CycleWindow) -> None:

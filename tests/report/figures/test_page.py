@@ -21,7 +21,7 @@ PAGES = [*((kind,) for kind in KINDS), KINDS]
 LABELS = {
     "timeline": {"engine", "time (cycles)"},
     "bandwidth": {"GB/s", "bytes per cycle"},
-    "occupancy": {"bytes held (KiB)", "time (cycles)"},
+    "occupancy": {"bytes held", "time (cycles)"},
     "stalls": {"operator", "cycles of array (%)"},
 }
 each_page = pytest.mark.parametrize("kinds", PAGES, ids="+".join)
@@ -51,10 +51,17 @@ def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     with style():
         figure.draw(renderer)
+    beyond = {
+        tick.label1
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
     found = []
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
-        if text.get_visible() and text.get_text().strip():
+        if text.get_visible() and text.get_text().strip() and text not in beyond:
             found.append((text, text.get_window_extent(renderer)))
     return found
 

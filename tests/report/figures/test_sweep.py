@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison, draw_metric
 from simaccel.report.figures.facets import looks
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, style
-from simaccel.report.figures.sweep import DRAM, SlopeSeries, draw_sweep
+from simaccel.report.figures.sweep import DRAM, draw_sweep
 from simaccel.schedulers import DATAFLOWS
 from simaccel.study.figure_table import METRICS
 from simaccel.study.points import Axis, Setting, StudyRow
@@ -97,13 +97,10 @@ def test_what_does_not_run_is_a_gap_and_a_cross_under_the_axis() -> None:
     x, y = line(axes, "flat")
     assert x == [1024, 2048, 4096]
     assert [math.isnan(share) for share in y] == [True, True, False]
-    crosses = [one for one in axes.lines if one.get_label() == "does not run"]
-    heights: set[float] = set()
-    for one in crosses:
-        x, y = numbers(one)
-        assert x == [1024, 2048]
-        heights |= set(y)
-    assert len(heights) == len(crosses)
+    crosses = list(zip(*line(axes, "does not run"), strict=True))
+    heights = {height for _, height in crosses}
+    assert len(heights) == 2
+    assert sorted(crosses) == sorted((x, y) for x in (1024, 2048) for y in heights)
     ticks = dict(zip(axes.get_yticks(), axes.get_yticklabels(), strict=True))
     assert sorted(ticks[height].get_text() for height in heights) == ["flash", "flat"]
     assert axes.get_ylim()[0] < min(heights)
@@ -225,7 +222,7 @@ def test_what_was_moved_stands_above_the_slopes() -> None:
             moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
             on_chip = {"on_chip_bytes": row.settings[0].place}
             row.result.update({"bytes": moved, "dram_bound": on_chip})
-    slope = SlopeSeries("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
+    slope = ("bound", [(256, 9000), (2048, 4000), (10**6, 1)])
     with style():
         figure = draw_sweep(given, "title", {512: [slope]})
         figure.draw_without_rendering()

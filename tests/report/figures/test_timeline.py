@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.bandwidth import BINS as BANDWIDTH_BINS
 from simaccel.report.figures.bandwidth import ResourceRate, draw_flows, flows
-from simaccel.report.figures.facets import name_points
+from simaccel.report.figures.names import Name, name_places
 from simaccel.report.figures.occupancy import BINS as OCCUPANCY_BINS
 from simaccel.report.figures.occupancy import (
     MOST_TILES,
@@ -27,10 +27,10 @@ from simaccel.report.figures.occupancy import (
     occupied_bytes,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
-from simaccel.report.figures.timeline import BINS, BinnedTimeline, Timeline, draw_timeline, timeline
+from simaccel.report.figures.timeline import BINS, Timeline, draw_timeline, timeline
 from simaccel.report.figures.window import CycleWindow, ShownWindow
 from simaccel.study.recording import record
-from simaccel.trace import TraceReader
+from simaccel.trace import TraceReader, UtilisationSeries
 from simaccel.workload import gemm
 from tests.report.figures.painted import Cycles, painted, steps
 
@@ -122,15 +122,15 @@ def test_narrow_bars_have_no_hatch() -> None:
 def test_more_bars_than_asked_for_are_bins(toy: TraceReader) -> None:
     most = max(len(toy.events(lane=engine)) for engine in toy.engines)
     assert isinstance(timeline(toy, 0, toy.cycles, most_bars=2 * most), Timeline)
-    assert isinstance(timeline(toy, 0, toy.cycles, most_bars=most - 1), BinnedTimeline)
+    assert isinstance(timeline(toy, 0, toy.cycles, most_bars=most - 1), UtilisationSeries)
 
 
 def test_bins_hold_the_share_of_their_cycles(toy: TraceReader) -> None:
     start, end = 3, toy.cycles
     drawn = timeline(toy, start, end, most_bars=1)
-    assert isinstance(drawn, BinnedTimeline)
-    assert (drawn.start, drawn.end) == (start, end)
-    edges = drawn.utilisation.edges
+    assert isinstance(drawn, UtilisationSeries)
+    edges = drawn.edges
+    assert (edges[0], edges[-1]) == (start, end)
     assert len(edges) == BINS + 1
     with style():
         axes = new_figure(7, 3).subplots()
@@ -171,11 +171,10 @@ def test_bins_fill_their_lanes(toy: TraceReader) -> None:
 
 def test_a_long_run_is_bins_and_expands_nothing(edge: TraceReader) -> None:
     drawn = timeline(edge, 0, edge.cycles)
-    assert isinstance(drawn, BinnedTimeline)
-    array = drawn.utilisation.cycles[edge.engines.index("array")]
+    assert isinstance(drawn, UtilisationSeries)
+    array = drawn.cycles[edge.engines.index("array")]
     busy = array[edge.tables["causes"].index("busy")].sum()
     assert busy == edge.totals["array"].busy
-    assert next(iter(drawn.shares())) == "busy"
 
 
 _INCHES = (6.3, 3.2)
@@ -187,7 +186,7 @@ def _named(points: list[tuple[str, tuple[float, float]]]) -> Axes:
         axes.set(xlim=(0, 1), ylim=(0, 1))
         xs, ys = zip(*(place for _, place in points), strict=True)
         axes.scatter(xs, ys, s=4)
-        name_points(axes, points, len(points))
+        name_places(axes, [Name(*point) for point in points], len(points))
     return axes
 
 
@@ -411,13 +410,15 @@ def test_the_artists_are_stacked(capacity: int | None) -> None:
     (one, lower), (other, upper) = steps(axes)
     assert (one, other) == ("K", "V")
     np.testing.assert_array_equal(lower.baseline, [0, 0])
-    np.testing.assert_array_equal(lower.values, [1, 0])
-    np.testing.assert_array_equal(upper.baseline, [1, 0])
-    np.testing.assert_array_equal(upper.values, [3, 2])
+    np.testing.assert_array_equal(lower.values, [1024, 0])
+    np.testing.assert_array_equal(upper.baseline, [1024, 0])
+    np.testing.assert_array_equal(upper.values, [3072, 2048])
     np.testing.assert_array_equal(upper.edges, [0, 10, 40])
-    assert axes.get_ylabel() == "bytes held (KiB)"
-    top = axes.get_ylim()[1]
+    assert axes.get_ylabel() == "bytes held"
+    ticks = axes.yaxis.get_major_formatter().format_ticks([0, 1024, 2048])
+    assert ticks == ["0", "1 KiB", "2 KiB"]
+    top = axes.get_ylim()[1] / 1024
     assert top > 4 if capacity == 4096 else 3 < top < 4
     assert len(axes.lines) == (capacity is not None)
     for line in axes.lines:
-        np.testing.assert_array_equal(line.get_ydata(), (capacity or 0) / 1024)
+        np.testing.assert_array_equal(line.get_ydata(), capacity or 0)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import mul
-from typing import Final
+from typing import Any, Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
 from simaccel.papers.flat.commands.rows import PARTS
-from simaccel.report.figures.axes import freeze_layout
+from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import (
     ACROSS,
+    STRIP_INCHES,
+    Facet,
     FacetPoint,
+    Scale,
     draw_facets,
-    draw_legend,
+    draw_missing,
     draw_stacks,
     looks,
-    name_points,
+    name_facets,
     name_ticks,
+    series_without,
 )
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -40,32 +44,34 @@ _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
 _BAR: Final = 0.8
 _GIGA: Final = 1e9
-_MOST_FLAT: Final = 6
-"""Most names below stacks that are written horizontally."""
 
 
 def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
     """Draw the utilisation of the attentions over the buffer, or what is swept (Fig. 9)."""
-    lengths, names = ({row[name] for row in rows} for name in ("seq_len", "dataflow"))
-    height = _PANEL * -(-len(lengths) // ACROSS) + 0.8 + _LEGEND_ROW * -(-len(names) // 6)
-    figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
+    panels: dict[int | None, list[FacetPoint]] = {}
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
     is_size = column.endswith("bytes")
-    points = (
-        FacetPoint(
-            row["dataflow"],
-            row[column],
-            row["utilisation"] and 100 * row["utilisation"],
-            bytes_text(row[column]) if is_size else None,
-            f"{row['seq_len']} tokens" if len(lengths) > 1 else "",
-        )
-        for row in rows
-    )
-    label = column.replace("_bytes", " (bytes)").replace("_", " ")
-    grid = [*draw_facets(figure, points, label, UTILISATION, log=is_size).values()]
-    for axes in grid:
-        axes.set_ylim(0, 105)
-    draw_legend(figure, grid[:1])
+    for row in rows:
+        text, share = bytes_text(row[column]) if is_size else None, row["utilisation"]
+        point = FacetPoint(row["dataflow"], row[column], share and 100 * share, text)
+        panels.setdefault(row["seq_len"], []).append(point)
+    over = Scale(column.replace("_bytes", " (bytes)").replace("_", " "), log=is_size)
+    facets = [
+        Facet(points, over, Scale(UTILISATION, zero=True), f"{n} tokens" * (len(panels) > 1))
+        for n, points in panels.items()
+    ]
+    rows_of_panels = -(-len(facets) // ACROSS)
+    height = rows_of_panels * (_PANEL + STRIP_INCHES * len(series_without(facets))) + 0.8
+    figure = new_figure(DOUBLE_COLUMN_INCHES, height + _LEGEND_ROW, title)
+    return _draw_lines(figure, facets, "does not run", 105)
+
+
+def _draw_lines(figure: Figure, facets: Sequence[Facet], cross: str, top: int | None) -> Figure:
+    styles = looks(point.series for facet in facets for point in facet.points)
+    grid = draw_facets(figure, facets, {name: look.line_look for name, look in styles.items()})
+    grid[0].set_ylim(0, top)
+    draw_missing(grid, facets, cross)
+    draw_legend(figure, grid)
     return figure
 
 
@@ -87,27 +93,20 @@ def draw_breakdown(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
         top = sum(heights[at] for heights, *_ in parts.values())
         axes.text(places[key], top, f"{top:.2f}", ha="center", va="bottom", fontsize="small")
     axes.axhline(1, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)
-    many = len(keys) > _MOST_FLAT
-    name_ticks(axes, {at: key[1] for key, at in places.items()}, rotation=45 * many)
+    across = axes.get_xaxis_transform()
+    name_ticks(axes, {at: key[1] for key, at in places.items()}, len(keys))
     for length in lengths if lengths != [None] else []:
         bars = [at for key, at in places.items() if key[0] == length]
-        axes.text(
-            sum(bars) / len(bars),
-            -0.22 if many else -0.14,
-            f"{length} tokens",
-            ha="center",
-            va="top",
-            transform=axes.get_xaxis_transform(),
-        )
-    axes.margins(y=0.12)
+        middle = sum(bars) / len(bars)
+        axes.text(middle, 0.98, f"{length} tokens", ha="center", va="top", transform=across)
+    axes.margins(y=0.2)
     axes.set_ylabel("cycles / ideal cycles")
-    figure.legend(loc="outside lower center", ncols=4)
+    draw_legend(figure, [axes])
     return figure
 
 
 def draw_bandwidth(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
     """Draw the bandwidth that each dataflow needs over the sequence length (Fig. 17)."""
-    figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
     points = [
         FacetPoint(
@@ -118,17 +117,10 @@ def draw_bandwidth(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
         )
         for row in rows
     ]
-    labels = "sequence length (tokens); x: no bandwidth is enough", "DRAM bandwidth needed (GB/s)"
-    axes = draw_facets(figure, points, *labels, log=False)[""]
-    look = looks(point.line for point in points)
-    for point in points:
-        if point.y is None:
-            colour = look[point.line].colour
-            axes.plot(point.x, 0.02, "x", color=colour, transform=axes.get_xaxis_transform())
-    axes.set_xlim(-0.3, len(lengths) - 0.7)
-    axes.set_ylim(bottom=0)
-    draw_legend(figure, [axes])
-    return figure
+    over, needed = Scale("sequence length (tokens)"), "DRAM bandwidth needed (GB/s)"
+    facet = Facet(points, over, Scale(needed, zero=True))
+    figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
+    return _draw_lines(figure, [facet], "no bandwidth is enough", None)
 
 
 _ROOF_WIDTH: Final = 1.8 * SINGLE_COLUMN_INCHES
@@ -149,9 +141,21 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA
     peak, rate = accelerator.pes, float(accelerator.bytes_per_cycle() or 0)
+    lost = {id(row): row["macs"] * (1 / row["macs_per_cycle"] - 1 / peak) for row in finite}
+    points = [
+        FacetPoint(
+            row["dataflow"],
+            row["macs_per_byte"],
+            row["macs_per_cycle"] * hertz,
+            name=row["operator"],
+        )
+        for row in sorted(finite, key=lambda row: -lost[id(row)])
+    ]
+    intensity = "operational intensity (MACs per byte moved with DRAM)"
+    facet = Facet(points, Scale(intensity, log=True), Scale("TMAC/s", log=True))
     figure = new_figure(_ROOF_WIDTH, _ROOF_HEIGHT, title)
-    axes = figure.subplots()
-    every = [row["macs_per_byte"] for row in finite] or [1.0]
+    (axes,) = draw_facets(figure, [facet], _roofline_looks([row["dataflow"] for row in rows]))
+    every = [point.x for point in points] or [1.0]
     ridge = peak / rate if rate else min(every)
     low, high = min(*every, ridge) / 2, max(*every, ridge) * 4
     floor = min([row["macs_per_cycle"] for row in finite] or [peak]) / 2.5 * hertz
@@ -167,22 +171,12 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
             below = bytes_per_cycle < (other or 0.0)
             _slope(axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line, below=below)
-    _points(axes, finite, [row["dataflow"] for row in rows], hertz)
-    axes.set_xlabel("operational intensity (MACs per byte moved with DRAM)")
-    axes.set_ylabel("TMAC/s")
     second = axes.secondary_yaxis("right", functions=(partial(mul, 2), partial(mul, 0.5)))
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(_minor_text)
-    draw_legend(figure, [axes])
-    freeze_layout(figure)
-    lost = {id(row): row["macs"] * (1 / row["macs_per_cycle"] - 1 / peak) for row in finite}
-    named = [
-        (row["operator"], (row["macs_per_byte"], row["macs_per_cycle"] * hertz))
-        for row in sorted(finite, key=lambda row: -lost[id(row)])
-    ]
-    name_points(axes, named, _MOST_NAMES)
+    name_facets(figure, [axes], [facet], _MOST_NAMES)
     return figure
 
 
@@ -226,21 +220,12 @@ def _slope(
     )
 
 
-def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: float) -> None:
-    """Draw each dataflow's points: the first as rings around those of the others."""
-    names = list(dict.fromkeys(dataflows))
-    for at, (dataflow, style) in enumerate(looks(names).items()):
-        points = [row for row in rows if row["dataflow"] == dataflow]
-        ring = at == 0 and len(names) > 1
-        axes.plot(
-            [row["macs_per_byte"] for row in points],
-            [row["macs_per_cycle"] * hertz for row in points],
-            style.marker,
-            color=style.colour,
-            markersize=7 if ring else 4,
-            markerfacecolor="none" if ring else style.colour,
-            markeredgecolor=style.colour if ring else "white",
-            markeredgewidth=0.9 if ring else 0.4,
-            label=dataflow,
-            zorder=3,
-        )
+def _roofline_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return how points look: of the first dataflow as rings around those of the others."""
+    styles = looks(names)
+    found = {name: {**look.marker_look, "linestyle": ""} for name, look in styles.items()}
+    if len(found) > 1:
+        name, look = next(iter(styles.items()))
+        ring = {"markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9}
+        found[name] |= ring | {"markeredgecolor": look.colour}
+    return found

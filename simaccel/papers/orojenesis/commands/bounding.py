@@ -213,13 +213,15 @@ class Bound(ShownResult):
     def _draw(self) -> Figure:
         from simaccel.papers.orojenesis.commands.figures import draw_bound
 
-        curves: dict[str, Callable[[int], float]] = {
-            "bytes to and from DRAM": float,
-            "operations per byte": self.intensity,
+        from simaccel.report.figures.facets import Scale
+
+        curves: dict[Scale, Callable[[int], float]] = {
+            Scale("bytes to and from DRAM", "B", log=True): float,
+            Scale("operations per byte", log=True): self.intensity,
         }
         if self.accelerator is not None:
-            label = f"operations per second on {self.accelerator.name}"
-            curves[label] = lambda n: self.performance(n) or 0.0
+            label = Scale(f"TOPS on {self.accelerator.name}", log=True)
+            curves[label] = lambda n: (self.performance(n) or 0.0) / 1e12
         return draw_bound(self.title, self.points, curves, self.compulsory_bytes, self.room)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from simaccel.report.figures.axes import draw_legend
+from simaccel.report.figures.facets import Facet, FacetPoint, Scale, draw_facets
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     SERIES_COLOURS,
-    Axes,
     Figure,
     new_figure,
 )
@@ -25,36 +26,31 @@ _BEYOND = 4
 def draw_bound(
     title: str,
     points: Sequence[tuple[int, int]],
-    curves: Mapping[str, Callable[[int], float]],
+    curves: Mapping[Scale, Callable[[int], float]],
     compulsory_bytes: int,
     room: int | None,
 ) -> Figure:
     """Draw a front's points in a panel for each of the curves, which are of the bytes moved."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES, title)
-    panels = figure.subplots(1, len(curves))
     effectual, least = points[-1]
-    rooms = [*(room for room, _ in points), max(effectual * _BEYOND, room or 0)]
-    moved = [*(n for _, n in points), least]
-    for axes, (what, of) in zip(panels, curves.items(), strict=True):
-        _step_line(axes, rooms, [of(n) for n in moved], what)
-        if axes is panels[0]:
-            style = {"color": LIMIT_COLOUR, "linestyle": ":", "linewidth": 0.8}
-            axes.axhline(compulsory_bytes, label="compulsory", **style)
+    drawn = [*points, (max(effectual * _BEYOND, room or 0), least)]
+    facets = [
+        Facet(
+            [FacetPoint("", n_bytes, of(moved)) for n_bytes, moved in drawn],
+            Scale("buffer", "B", log=True),
+            scale,
+        )
+        for scale, of in curves.items()
+    ]
+    look = {"": {"drawstyle": "steps-post", "color": SERIES_COLOURS[0]}}
+    panels = draw_facets(figure, facets, look, sharey=False)
+    style = {"color": LIMIT_COLOUR, "linestyle": ":", "linewidth": 0.8}
+    panels[0].axhline(compulsory_bytes, label="compulsory", **style)
+    for axes in panels:
         label = f"maximal effectual buffer, {bytes_text(effectual)}"
         axes.axvline(effectual, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)
         if room is not None:
             label = f"buffer of {bytes_text(room)}"
             axes.axvline(room, color=SERIES_COLOURS[2], linewidth=0.8, label=label)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    draw_legend(figure, panels)
     return figure
-
-
-def _step_line(axes: Axes, rooms: list[int], values: list[float], label: str) -> None:
-    axes.step(rooms, values, where="post", color=SERIES_COLOURS[0])
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlabel("buffer")
-    axes.set_ylabel(label)
-    axes.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
-    axes.tick_params(axis="x", labelrotation=30)
-    axes.grid(visible=True)
