@@ -212,7 +212,6 @@ class Bound(ShownResult):
 
     def _draw(self) -> Figure:
         from simaccel.papers.orojenesis.commands.figures import draw_bound
-
         from simaccel.report.figures.facets import Scale
 
         curves: dict[Scale, Callable[[int], float]] = {

@@ -6,6 +6,7 @@ It has the ski-slope, the mesa of operational intensity and that of performance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import Facet, FacetPoint, Scale, draw_facets
@@ -44,7 +45,7 @@ def draw_bound(
     ]
     look = {"": {"drawstyle": "steps-post", "color": SERIES_COLOURS[0]}}
     panels = draw_facets(figure, facets, look, sharey=False)
-    style = {"color": LIMIT_COLOUR, "linestyle": ":", "linewidth": 0.8}
+    style: dict[str, Any] = {"color": LIMIT_COLOUR, "linestyle": ":", "linewidth": 0.8}
     panels[0].axhline(compulsory_bytes, label="compulsory", **style)
     for axes in panels:
         label = f"maximal effectual buffer, {bytes_text(effectual)}"
