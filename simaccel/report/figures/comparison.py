@@ -13,9 +13,9 @@ from simaccel.report.comparison import series_of
 from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import (
     EDGE,
-    Facet,
+    FacetPanel,
     FacetPoint,
-    Scale,
+    FigureAxis,
     draw_facets,
     draw_stacks,
     looks,
@@ -97,7 +97,7 @@ def draw_causes(
     """
     parts = {
         CAUSE_LABELS.get(cause, cause): (
-            [one.get(cause, 0.0) for one in shares],
+            [share.get(cause, 0.0) for share in shares],
             *cause_look(cause),
         )
         for cause in visible_causes(shares)
@@ -185,9 +185,9 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
             FacetPoint(series_of(row), lead.place, _value(row, metric), lead.text)
             for row, lead in zip(rows, leads, strict=True)
         ]
-        over = Scale(leads[0].axis.label, log=any(lead.axis.log for lead in leads))
-        look = {name: one.line_look for name, one in looks(map(series_of, rows)).items()}
-        panels = draw_facets(figure, [Facet(points, over, scale)], look)
+        over = FigureAxis(leads[0].axis.label, log=any(lead.axis.log for lead in leads))
+        look = {name: series.line_look for name, series in looks(map(series_of, rows)).items()}
+        panels = draw_facets(figure, [FacetPanel(points, over, scale)], look)
     else:
         panels = [figure.subplots()]
         _bars(panels[0], rows, metric)

@@ -10,9 +10,9 @@ from typing import Any, Final
 from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import (
     ACROSS,
-    Facet,
+    FacetPanel,
     FacetPoint,
-    Scale,
+    FigureAxis,
     draw_facets,
     name_facets,
     scale_of,
@@ -69,7 +69,7 @@ def _draw_pairs(
             kind = kind if row.within else "outside the limits"
             name = ", ".join(setting.text for setting in row.settings) if row.frontier else ""
             points.append(FacetPoint(kind, at, row.figures[y], name=name))
-        facets.append(Facet(points, scale_of(x), scale_of(y)))
+        facets.append(FacetPanel(points, scale_of(x), scale_of(y)))
     panels = draw_facets(figure, facets, _LOOKS, sharey=False)
     name_facets(figure, panels, facets, _MOST_NAMED)
     return figure
@@ -102,7 +102,7 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
                 for scenario, rows in groups.items()
                 for point in _effects(rows, settings, number, objective, names[scenario])
             ]
-            facets.append(Facet(points, Scale(settings[0].axis.label), Scale(label)))
+            facets.append(FacetPanel(points, FigureAxis(settings[0].axis.label), FigureAxis(label)))
     height = 2.0 * max(1, -(-len(facets) // ACROSS)) + 0.7
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
     draw_legend(figure, draw_facets(figure, facets, look))

@@ -111,7 +111,7 @@ def _family(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class FigureAxis:
     """An axis: its label, and the unit of its ticks (of `figure_text`; empty: plain numbers).
 
     ``log``: whether it is logarithmic; None: if values are far apart. ``zero``: it begins at 0.
@@ -123,9 +123,9 @@ class Scale:
     zero: bool = False
 
 
-def scale_of(column: str) -> Scale:
+def scale_of(column: str) -> FigureAxis:
     """Return the axis of a figure."""
-    return Scale(FIGURES[column].label, FIGURES[column].unit)
+    return FigureAxis(FIGURES[column].label, FIGURES[column].unit)
 
 
 @dataclass(frozen=True)
@@ -143,18 +143,18 @@ class FacetPoint:
 
 
 @dataclass(frozen=True)
-class Facet:
+class FacetPanel:
     """A panel: its points and axes. Names of points are those of the first ones first."""
 
     points: Sequence[FacetPoint]
-    x: Scale
-    y: Scale
+    x: FigureAxis
+    y: FigureAxis
     title: str = ""
 
 
 def draw_facets(
     figure: Figure | SubFigure,
-    facets: Sequence[Facet],
+    facets: Sequence[FacetPanel],
     look: Mapping[str, Mapping[str, Any]],
     *,
     sharey: bool = True,
@@ -190,7 +190,7 @@ def draw_facets(
     return panels[: len(facets)]
 
 
-def draw_missing(panels: Sequence[Axes], facets: Sequence[Facet], label: str) -> None:
+def draw_missing(panels: Sequence[Axes], facets: Sequence[FacetPanel], label: str) -> None:
     """Draw a cross for each point without y, in a strip of its series below the axis.
 
     The panels have equal axes of y, which begin at 0. ``label``: what a cross means.
@@ -211,7 +211,7 @@ def draw_missing(panels: Sequence[Axes], facets: Sequence[Facet], label: str) ->
     panels[0].set_ylim(min(strips.values()) - _STRIP * top / 2, top)
 
 
-def series_without(facets: Iterable[Facet]) -> list[str]:
+def series_without(facets: Iterable[FacetPanel]) -> list[str]:
     """Return the series with points that have no y."""
     points = (point for facet in facets for point in facet.points)
     return list(dict.fromkeys(point.series for point in points if point.y is None))
@@ -220,7 +220,7 @@ def series_without(facets: Iterable[Facet]) -> list[str]:
 def name_facets(
     figure: Figure,
     panels: Sequence[Axes],
-    facets: Sequence[Facet],
+    facets: Sequence[FacetPanel],
     most: int,
     colours: Mapping[str, str] | None = None,
 ) -> None:
@@ -256,7 +256,7 @@ def name_ticks(
     axes.set_xticks([at for at, _ in shown], [text for _, text in shown], **how)
 
 
-def set_scale(axis: Axis, scale: Scale, values: Iterable[float]) -> None:
+def set_scale(axis: Axis, scale: FigureAxis, values: Iterable[float]) -> None:
     """Label an axis of some values, with a few ticks written as in tables.
 
     It is logarithmic if it shall be or its values are far apart. Ticks of bytes are powers of two,

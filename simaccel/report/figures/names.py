@@ -63,7 +63,7 @@ def name_places(axes: Axes, names: Sequence[Name], most: int) -> None:
     taken = [Bbox([at - _MARK * scale, at + _MARK * scale]) for group in spots for at in group]
     taken += [text.get_window_extent() for text in axes.texts]
     leads: list[Path] = []
-    merged = _merge([one._replace(place=tuple(pixels(one.place) / scale)) for one in names])
+    merged = _merge([name._replace(place=tuple(pixels(name.place) / scale)) for name in names])
     for text, point, colour in merged[:most]:
         note = axes.text(0, 0, text, transform=axes.transAxes, color=colour, **_NOTE)
         size = np.array(note.get_window_extent().size) / scale

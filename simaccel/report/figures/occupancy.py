@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 
 from simaccel.hardware.cores import core_of_name
 from simaccel.report.figures.axes import cycle_axis, fill, steps
-from simaccel.report.figures.facets import Scale, set_scale
+from simaccel.report.figures.facets import FigureAxis, set_scale
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import bytes_text
@@ -156,5 +156,5 @@ def draw_occupied(axes: Axes, drawn: BufferOccupancy, capacity: int | None) -> N
         below = below + n_bytes
     if capacity is not None:
         axes.axhline(capacity, **_LIMIT)
-    set_scale(axes.yaxis, Scale("bytes held", "B", zero=True), [top])
+    set_scale(axes.yaxis, FigureAxis("bytes held", "B", zero=True), [top])
     cycle_axis(axes, int(drawn.edges[0]), int(drawn.edges[-1]))

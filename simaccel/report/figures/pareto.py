@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.figures.axes import draw_legend, wrap_text
 from simaccel.report.figures.facets import (
-    Facet,
+    FacetPanel,
     FacetPoint,
-    Scale,
+    FigureAxis,
     draw_facets,
     looks,
     name_facets,
@@ -54,7 +54,7 @@ def draw_pareto(rows: Sequence[StudyRow], x: str, y: str, title: str) -> Figure:
     # more of x is worse, unless x is gain
     step = {"drawstyle": "steps-pre" if x == "utilisation" else "steps-post", "linewidth": 0.8}
     styles = looks(row.dataflow for row in rows)
-    facet = Facet(points, scale_of(x), scale_of(y))
+    facet = FacetPanel(points, scale_of(x), scale_of(y))
     panels = draw_facets(figure, [facet], {n: look.line_look | step for n, look in styles.items()})
     colours = {name: look.colour for name, look in styles.items()}
     name_facets(figure, panels, [facet], len(points), colours)
@@ -90,8 +90,8 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
         ends = (max(count, curve[-1][0]), last)
         points += [FacetPoint(name, n, value / last) for n, value in (*curve, ends)]
     name = "EDP" if objective == "edp" else objective
-    over = Scale("mappings run", "count", log=True)
-    facet = Facet(points, over, Scale(f"best {name} so far / final"))
+    over = FigureAxis("mappings run", "count", log=True)
+    facet = FacetPanel(points, over, FigureAxis(f"best {name} so far / final"))
     panels = draw_facets(figure, [facet], look)
     text = wrap_text(title, _CURVES_WIDTH - _LABELS_INCHES)
     panels[0].set_title(text, fontsize=SMALL_POINTS)

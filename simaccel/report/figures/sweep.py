@@ -16,9 +16,9 @@ from simaccel.report.figures.facets import (
     ACROSS,
     MOST_TICKS,
     STRIP_INCHES,
-    Facet,
+    FacetPanel,
     FacetPoint,
-    Scale,
+    FigureAxis,
     SeriesStyle,
     draw_facets,
     draw_missing,
@@ -58,7 +58,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     look = looks(row.dataflow for row in rows)
-    facets = [_utilisation(title, panel) for title, panel in panels.items()]
+    facets = [_utilisation_panel(title, panel) for title, panel in panels.items()]
     upper_rows = -(-len(panels) // ACROSS)
     lower_rows = len(panels) * -(-len(look) // _STACKS_ACROSS)
     if lower_rows > _MOST_STACK_ROWS:
@@ -118,14 +118,16 @@ def _share(row: StudyRow) -> float | None:
     return None if row.result is None else 100 * row.result["utilisation"]
 
 
-def _utilisation(title: str, rows: Sequence[StudyRow]) -> Facet:
+def _utilisation_panel(title: str, rows: Sequence[StudyRow]) -> FacetPanel:
     places, axis = _places(rows), _axis(rows)
     points = []
     for row in rows:
         text = _point(row).text
         points.append(FacetPoint(row.dataflow, places[text], _share(row), text))
     log = axis.log and min(places.values()) > 0
-    return Facet(points, Scale(axis.label, log=log), Scale(UTILISATION, zero=True), title)
+    return FacetPanel(
+        points, FigureAxis(axis.label, log=log), FigureAxis(UTILISATION, zero=True), title
+    )
 
 
 def _draw_moved(
@@ -133,10 +135,10 @@ def _draw_moved(
 ) -> None:
     """Draw the DRAM bytes of each dataflow as points, and below them the bounds."""
     facets = [
-        _moved(title, rows, slopes.get(rows[0].seq_len, ())) for title, rows in panels.items()
+        _moved_panel(title, rows, slopes.get(rows[0].seq_len, ())) for title, rows in panels.items()
     ]
     style: dict[str, dict[str, Any]] = {
-        name: {**one.marker_look, "linestyle": ""} for name, one in look.items()
+        name: {**series.marker_look, "linestyle": ""} for name, series in look.items()
     }
     bounds = dict.fromkeys(label for every in slopes.values() for label, _ in every)
     for label, line in zip(bounds, cycle(_SLOPE_LINES), strict=False):
@@ -154,7 +156,7 @@ _BEYOND: Final = 2.0
 """How far slopes extend beyond the measured points."""
 
 
-def _moved(title: str, rows: Sequence[StudyRow], slopes: Sequence[Slope]) -> Facet:
+def _moved_panel(title: str, rows: Sequence[StudyRow], slopes: Sequence[Slope]) -> FacetPanel:
     points = []
     for row in rows:
         run = row.result or {"dram_bound": {}}
@@ -166,7 +168,9 @@ def _moved(title: str, rows: Sequence[StudyRow], slopes: Sequence[Slope]) -> Fac
         for at in (low, *(room for room, _ in front if low < room < high), high):
             moved = [n for room, n in front if room <= at]
             points += [FacetPoint(label, at, moved[-1])] if moved else []
-    return Facet(points, Scale("memory on chip", "B", log=True), Scale(DRAM, "B", log=True), title)
+    return FacetPanel(
+        points, FigureAxis("memory on chip", "B", log=True), FigureAxis(DRAM, "B", log=True), title
+    )
 
 
 def _draw_stacks(lower: SubFigure, panels: Panels, names: Sequence[str], n_rows: int) -> None:

@@ -16,9 +16,9 @@ from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import (
     ACROSS,
     STRIP_INCHES,
-    Facet,
+    FacetPanel,
     FacetPoint,
-    Scale,
+    FigureAxis,
     draw_facets,
     draw_missing,
     draw_stacks,
@@ -55,9 +55,11 @@ def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
         text, share = bytes_text(row[column]) if is_size else None, row["utilisation"]
         point = FacetPoint(row["dataflow"], row[column], share and 100 * share, text)
         panels.setdefault(row["seq_len"], []).append(point)
-    over = Scale(column.replace("_bytes", " (bytes)").replace("_", " "), log=is_size)
+    over = FigureAxis(column.replace("_bytes", " (bytes)").replace("_", " "), log=is_size)
     facets = [
-        Facet(points, over, Scale(UTILISATION, zero=True), f"{n} tokens" * (len(panels) > 1))
+        FacetPanel(
+            points, over, FigureAxis(UTILISATION, zero=True), f"{n} tokens" * (len(panels) > 1)
+        )
         for n, points in panels.items()
     ]
     rows_of_panels = -(-len(facets) // ACROSS)
@@ -66,7 +68,9 @@ def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
     return _draw_lines(figure, facets, "does not run", 105)
 
 
-def _draw_lines(figure: Figure, facets: Sequence[Facet], cross: str, top: int | None) -> Figure:
+def _draw_lines(
+    figure: Figure, facets: Sequence[FacetPanel], cross: str, top: int | None
+) -> Figure:
     styles = looks(point.series for facet in facets for point in facet.points)
     grid = draw_facets(figure, facets, {name: look.line_look for name, look in styles.items()})
     grid[0].set_ylim(0, top)
@@ -117,8 +121,8 @@ def draw_bandwidth(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
         )
         for row in rows
     ]
-    over, needed = Scale("sequence length (tokens)"), "DRAM bandwidth needed (GB/s)"
-    facet = Facet(points, over, Scale(needed, zero=True))
+    over, needed = FigureAxis("sequence length (tokens)"), "DRAM bandwidth needed (GB/s)"
+    facet = FacetPanel(points, over, FigureAxis(needed, zero=True))
     figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     return _draw_lines(figure, [facet], "no bandwidth is enough", None)
 
@@ -152,7 +156,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
         for row in sorted(finite, key=lambda row: -lost[id(row)])
     ]
     intensity = "operational intensity (MACs per byte moved with DRAM)"
-    facet = Facet(points, Scale(intensity, log=True), Scale("TMAC/s", log=True))
+    facet = FacetPanel(points, FigureAxis(intensity, log=True), FigureAxis("TMAC/s", log=True))
     figure = new_figure(_ROOF_WIDTH, _ROOF_HEIGHT, title)
     (axes,) = draw_facets(figure, [facet], _roofline_looks([row["dataflow"] for row in rows]))
     every = [point.x for point in points] or [1.0]

@@ -212,14 +212,14 @@ class Bound(ShownResult):
 
     def _draw(self) -> Figure:
         from simaccel.papers.orojenesis.commands.figures import draw_bound
-        from simaccel.report.figures.facets import Scale
+        from simaccel.report.figures.facets import FigureAxis
 
-        curves: dict[Scale, Callable[[int], float]] = {
-            Scale("bytes to and from DRAM", "B", log=True): float,
-            Scale("operations per byte", log=True): self.intensity,
+        curves: dict[FigureAxis, Callable[[int], float]] = {
+            FigureAxis("bytes to and from DRAM", "B", log=True): float,
+            FigureAxis("operations per byte", log=True): self.intensity,
         }
         if self.accelerator is not None:
-            label = Scale(f"TOPS on {self.accelerator.name}", log=True)
+            label = FigureAxis(f"TOPS on {self.accelerator.name}", log=True)
             curves[label] = lambda n: (self.performance(n) or 0.0) / 1e12
         return draw_bound(self.title, self.points, curves, self.compulsory_bytes, self.room)
 

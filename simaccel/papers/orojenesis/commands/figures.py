@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simaccel.report.figures.axes import draw_legend
-from simaccel.report.figures.facets import Facet, FacetPoint, Scale, draw_facets
+from simaccel.report.figures.facets import FacetPanel, FacetPoint, FigureAxis, draw_facets
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -27,7 +27,7 @@ _BEYOND = 4
 def draw_bound(
     title: str,
     points: Sequence[tuple[int, int]],
-    curves: Mapping[Scale, Callable[[int], float]],
+    curves: Mapping[FigureAxis, Callable[[int], float]],
     compulsory_bytes: int,
     room: int | None,
 ) -> Figure:
@@ -36,9 +36,9 @@ def draw_bound(
     effectual, least = points[-1]
     drawn = [*points, (max(effectual * _BEYOND, room or 0), least)]
     facets = [
-        Facet(
+        FacetPanel(
             [FacetPoint("", n_bytes, of(moved)) for n_bytes, moved in drawn],
-            Scale("buffer", "B", log=True),
+            FigureAxis("buffer", "B", log=True),
             scale,
         )
         for scale, of in curves.items()
