@@ -19,7 +19,7 @@ from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.figures import objective_of
-from simaccel.study.points import Axis, Setting, StudyRow
+from simaccel.study.points import Axis, StudyRow
 from simaccel.study.space import DesignSpace
 from simaccel.study.store import MANIFEST
 from simaccel.units import LIMITS
@@ -71,22 +71,22 @@ def _shown_figures(explored: ExploredDesigns) -> list[str]:
     return [*_SHOWN, *(name for name in _OF_MODELS if name in known and name not in hidden)]
 
 
+def _setting_text(row: StudyRow, at: int) -> str:
+    return row.settings[at].text
+
+
 def table_columns(explored: ExploredDesigns) -> list[Column]:
     """Return the columns of the table: settings, figures, what limits a design, its mark."""
     return [
         *(
-            Column(settings[0].axis.name, "settings", partial(_setting_text, at=at), "text")
+            Column(settings[0].axis.name, partial(_setting_text, at=at), kind="text")
             for at, settings in enumerate(explored.dimensions)
         ),
         *study_columns(*_shown_figures(explored)),
-        *[Column("fits", "", fits_text)] * shows_fits(explored.rows),
-        Column("limit", "limit", lambda limit: LIMITS[limit] if limit else "-", "text"),
-        Column("", "", lambda one: "best" if one.best else mark(one), "text"),
+        *[Column("fits", fits_text)] * shows_fits(explored.rows),
+        Column("limit", lambda row: LIMITS[row.limit] if row.limit else None, kind="text"),
+        Column("", lambda row: "best" if row.best else mark(row), kind="text"),
     ]
-
-
-def _setting_text(settings: Sequence[Setting], at: int) -> str:
-    return settings[at].text
 
 
 def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[StudyRow]:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simaccel.diagnosis.check import OperatorCheck
-    from simaccel.run.memories import MemoryDemand
 
 TOP = 10
 """Default number of rows of a table."""
@@ -233,16 +232,16 @@ def energy_line(result: ExperimentResult) -> str:
 def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]:
     """Return the answer, tensors that don't fit, and parts of files that are not used."""
     accounts = (result.accelerator.account, result.workload.account)
-    left = [line for account in accounts for line in account.lines()]
-    full = (_room_line(demand) for demand in result.memories if demand.share >= _MUCH)
-    return [answer_line(result, speedups), *full, *left]
-
-
-def _room_line(demand: MemoryDemand) -> str:
-    memory = demand.memory.replace("dram", "DRAM")
-    parts = ", ".join(f"{part} {bytes_text(n)}" for part, n in demand.by_part.items() if n)
-    how = f"{'takes' if demand.fits else 'does not fit: needs'} {bytes_text(demand.needed_bytes)}"
-    return f"{how} of the {bytes_text(demand.capacity_bytes)} of {memory}: {parts}"
+    lines = [answer_line(result, speedups)]
+    for demand in result.memories:
+        if demand.share >= _MUCH:
+            sizes = (f"{part} {bytes_text(n)}" for part, n in demand.by_part.items() if n)
+            lines.append(
+                f"{'takes' if demand.fits else 'does not fit: needs'} "
+                f"{bytes_text(demand.needed_bytes)} of the {bytes_text(demand.capacity_bytes)} of "
+                f"{demand.memory.replace('dram', 'DRAM')}: {', '.join(sizes)}"
+            )
+    return [*lines, *(line for account in accounts for line in account.lines())]
 
 
 def stalls_text(stalls: Mapping[str, int], cycles: int, most: int) -> str:

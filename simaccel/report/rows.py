@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simaccel.report.tables import Column, Row, Table, tabulate
-from simaccel.report.units import count_text, energy_text, share_text
+from simaccel.report.units import count_text
 from simaccel.run.limits import computing_unit, kind_of
 from simaccel.run.memories import dram_by_class
 from simaccel.study.experiment import (
@@ -141,27 +141,22 @@ def energy_table(result: ExperimentResult) -> Table | str:
     levels = [level for level, energy in total.items() if energy]
     if not levels:
         return f"energy: unknown, {accelerator.name} gives no energies"
-    rows: list[Row] = [
-        {"name": operator.name, "pj": energy_pj(operator, accelerator)}
-        for operator in run.operators
-    ]
+
+    def row(name: str, by_level: Mapping[str, float]) -> Row:
+        pj, every = {level: by_level.get(level) or None for level in levels}, sum(by_level.values())
+        return {"name": name, "pj": pj, "all": every or None, "share": every / total_pj}
+
+    rows = [row(operator.name, energy_pj(operator, accelerator)) for operator in run.operators]
     tensors = accelerator.energy_by_tensor(run.moved)
     order = sorted(tensors, key=lambda tensor: -sum(tensors[tensor].values()))
-    moving = [{"name": f"moving {tensor}", "pj": tensors[tensor]} for tensor in order[:_TENSORS]]
+    moving = [row(f"moving {tensor}", tensors[tensor]) for tensor in order[:_TENSORS]]
     if rest := [tensors[tensor] for tensor in order[_TENSORS:]]:
         sums = {level: sum(other.get(level, 0.0) for other in rest) for level in levels}
-        moving.append({"name": f"moving {count_text(len(rest), 'other')}", "pj": sums})
+        moving.append(row(f"moving {count_text(len(rest), 'other')}", sums))
     columns = (
         Column("energy of", "name", kind="text"),
-        *(Column(level, f"pj.{level}", _part_text) for level in levels),
-        Column("all", "pj", lambda pj: _part_text(sum(pj.values()))),
-        Column("share", "pj", lambda pj: share_text(sum(pj.values()) / total_pj)),
+        *(Column(level, f"pj.{level}", "pJ", missing="") for level in levels),
+        Column("all", "all", "pJ", missing=""),
+        Column("share", "share", "share"),
     )
-    for row in rows + moving:
-        row["pj"] = dict.fromkeys(levels, 0.0) | row["pj"]
-    whole = {"name": "total", "pj": total}
-    return tabulate(rows + moving, columns, whole, apart=lambda row: row in moving)
-
-
-def _part_text(picojoules: float) -> str:
-    return energy_text(picojoules) if picojoules else ""
+    return tabulate(rows + moving, columns, row("total", total), apart=lambda row: row in moving)
