@@ -315,7 +315,7 @@ def _copies(network: OnnxGraph, builder: WorkloadBuilder) -> Iterator[AccountEnt
         count = math.prod(network.shapes.get(name, ()))
         if kind in FREE and stored is None and name in network.shapes:
             why = "a copy of what is stored: not written"
-        elif kind in HANDLERS and name != maker.output[0] and view is None and count > 1:
+        elif maker and kind in HANDLERS and maker.output[0] != name and not view and count > 1:
             why = "made beside the first output: not written"
         elif stored is not None and stored.repeats:
             why = f"{count} elements, written as the {stored.elements} that differ"

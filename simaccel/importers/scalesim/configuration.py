@@ -45,23 +45,23 @@ _HARMLESS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "network_presets": {"TopologyCsvLoc": "--workload names the topology"},
 }
-_OFF: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+_OFF: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]]] = {
     "layout": (
         ("IfmapCustomLayout", "FilterCustomLayout"),
+        (
+            *("IfmapSRAMBankBandwidth", "IfmapSRAMBankNum", "IfmapSRAMBankPort"),
+            *("FilterSRAMBankBandwidth", "FilterSRAMBankNum", "FilterSRAMBankPort"),
+        ),
         "conflicts of memory banks are not modelled",
     ),
-    "sparsity": (("SparsitySupport",), "sparsity is not modelled"),
-}
-"""Sections that do nothing while their switches are off, and what is missing where one is on."""
-_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "layout": tuple(
-        f"{of}SRAMBank{what}" for of in ("Ifmap", "Filter") for what in ("Bandwidth", "Num", "Port")
-    ),
     "sparsity": (
-        *("SparseRep", "SparseAcc", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"),
+        ("SparsitySupport",),
+        ("SparseRep", "SparseAcc", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"),
+        "sparsity is not modelled",
     ),
 }
-_SWITCHED: Final = frozenset(name.lower() for kind in _OFF for name in (*_OFF[kind][0], *_OF[kind]))
+"""Sections that do nothing while their switches are off: switches, others, what is missing then."""
+_SWITCHED: Final = {name.lower() for both in _OFF.values() for name in (*both[0], *both[1])}
 """The fields of these, in small letters."""
 
 _NEAR: Final = 0.8
@@ -209,12 +209,11 @@ class _Reading:
         """Yield the account entry of each field."""
         traced = self.switch("run_presets", "UseRamulatorTrace")
         for section, values in self.sections.items():
-            taken, harmless = self._known_fields(section)
-            kinds = [section] if section in _OFF else [*_OFF]
-            for kind in kinds:
+            for kind in [section] if section in _OFF else _OFF:
                 yield from self._disabled_fields(section, kind)
             if section in _OFF:
                 continue
+            taken, harmless = self._known_fields(section)
             if traced:
                 harmless = {name: why for name, why in harmless.items() if why != _QUEUES}
             names = {name.lower(): name for name in (*taken, *harmless)}
@@ -244,16 +243,14 @@ class _Reading:
 
         Older files have them among the presets; in a section of their own are no others.
         """
-        switches, missing = _OFF[kind]
+        switches, others, missing = _OFF[kind]
         on = {option.lower() for option in switches if self.switch(section, option)}
-        known = {name.lower() for name in (*switches, *_OF[kind])}
         for key in self.sections[section]:
             name, is_on = f"{section}.{key}", key.lower() in on
             work = None if kind == "sparsity" and is_on else 0
-            if key.lower() not in known and section != kind:
-                continue
-            if key.lower() not in known:
-                yield from account_keys([key], (*switches, *_OF[kind]), within=section, macs=0)
+            if key.lower() not in map(str.lower, (*switches, *others)):
+                unknown = [key] if section == kind else []
+                yield from account_keys(unknown, (*switches, *others), within=section, macs=0)
             elif is_on or (on and key.lower() not in map(str.lower, switches)):
                 yield AccountEntry(name, "not taken", missing, macs=work)
             elif kind == "layout" and self.limits and key.lower().endswith("bandwidth"):

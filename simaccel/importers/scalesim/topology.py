@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry, FileAccount
@@ -111,18 +111,16 @@ class _Sheet:
         return 1 if faults else int(text)
 
 
-@dataclass(frozen=True)
-class _CsvRow:
+class _CsvRow(NamedTuple):
     line: int
     cells: list[str]
 
 
-@dataclass(frozen=True)
-class _Topology:
+class _Topology(NamedTuple):
     """The content of a file: layers by name, expected cycles by layer, and its account."""
 
     layers: Layers
-    estimates: Mapping[str, float]
+    estimates: dict[str, float]
     account: FileAccount
 
 
@@ -164,7 +162,7 @@ def load_estimates(path: str | Path) -> dict[str, float]:
     Raises:
         InputError: all faults of the file, each with line and column.
     """
-    return dict(read_topology(path).estimates)
+    return read_topology(path).estimates
 
 
 def read_topology(path: str | Path) -> _Topology:
@@ -225,17 +223,15 @@ def _cells(line: str) -> list[str]:
 
 def _sheet(file: str, header: _CsvRow, rows: list[_CsvRow]) -> _Sheet:
     """Find the columns: SCALE-Sim's by position, simaccel's own by title."""
-    where = f"line {header.line}"
+    where, text, allowed = f"line {header.line}", ", ".join(header.cells), ""
     if len(header.cells) > _MOST_COLUMNS:
-        allowed = f"at most {_MOST_COLUMNS} columns"
-        raise InputError([Fault(file, where, f"{len(header.cells)} columns", allowed)])
-    text = ", ".join(header.cells)
-    if _LAYOUT.search(text):
+        text, allowed = f"{len(header.cells)} columns", f"at most {_MOST_COLUMNS} columns"
+    elif _LAYOUT.search(text):
         allowed = "a topology; this is a SCALE-Sim layout of memory banks, which are not modelled"
-        raise InputError([Fault(file, where, text, allowed)])
-    if len(header.cells) == 1 and (signs := {"\t", ";"} & {*text}):
-        name = "tabs" if "\t" in signs else "semicolons"
-        raise InputError([Fault(file, where, text, f"commas between cells, not {name}")])
+    elif len(header.cells) == 1 and {"\t", ";"} & {*text}:
+        signs = "tabs" if "\t" in text else "semicolons"
+        allowed = f"commas between cells, not {signs}"
+    require_none([Fault(file, where, text, allowed)] if allowed else [])
     keys = [_key(title) for title in header.cells]
     is_product = _is_product(keys, rows)
     needed = _PRODUCT if is_product else _CONV
@@ -275,17 +271,17 @@ def _require_header(sheet: _Sheet, where: str, keys: list[str], wanted: list[str
     known = {_key(sheet.titles[name]): name for name in wanted}
     titled = {known[key]: at for at, key in enumerate(keys) if key in known}
     order = ", ".join(sheet.titles[name] for name in wanted)
-    if len(wanted) > len([at for name, at in sheet.columns.items() if name in wanted]):
-        allowed = f"columns {order}"
-        sheet.faults.append(Fault(sheet.file, where, ", ".join(sheet.header), allowed))
+    slips = any(key in known and keys.count(key) > 1 for key in keys)  # not another order
+    allowed = ""
+    if not {*wanted} <= {*sheet.columns}:
+        allowed = "columns"
     elif len(keys) > 1 and all(map(_NUMBER.fullmatch, sheet.header[1:])):
-        allowed = f"a line of titles first, as SCALE-Sim skips it: {order}"
-        sheet.faults.append(Fault(sheet.file, where, ", ".join(sheet.header), allowed))
-    elif any(key in known and keys.count(key) > 1 for key in keys):
-        pass  # a slip of the titles, not another order
-    elif any(sheet.columns[name] != at for name, at in titled.items()):
-        allowed = f"the columns of SCALE-Sim in its order, as it reads them by position: {order}"
-        sheet.faults.append(Fault(sheet.file, where, ", ".join(sheet.header), allowed))
+        allowed = "a line of titles first, as SCALE-Sim skips it:"
+    elif not slips and any(sheet.columns[name] != at for name, at in titled.items()):
+        allowed = "the columns of SCALE-Sim in its order, as it reads them by position:"
+    if allowed:
+        header = ", ".join(sheet.header)
+        sheet.faults.append(Fault(sheet.file, where, header, f"{allowed} {order}"))
 
 
 def _key(title: str) -> str:
