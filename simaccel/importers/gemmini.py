@@ -13,13 +13,15 @@ array takes it whole and has an order of its own.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
-from simaccel.errors import Fault, require_none, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, How
 from simaccel.hardware.spatial import Fan
 from simaccel.mapping import tree
@@ -57,11 +59,8 @@ class GemminiNest:
 
     def pieces(self, rank: str) -> int:
         """Return the product of all factors of a rank."""
-        found = 1
-        for factors in self.levels.values():
-            for factor in factors:
-                found *= factor.pieces if factor.rank == rank else 1
-        return found
+        every = chain(*self.levels.values())
+        return math.prod(factor.pieces for factor in every if factor.rank == rank)
 
     def account(self) -> FileAccount:
         """Return the account of the factors."""
@@ -189,8 +188,7 @@ def _convolution(workload: Workload, nest: GemminiNest) -> Einsum:
         or set(sizes) - {"g"} != set(RANKS.values())
     ):
         allowed = f"one convolution over {', '.join(RANKS.values())}"
-        require_none([Fault(nest.source, "workload", workload.name, allowed)])
-        raise AssertionError
+        raise InputError([Fault(nest.source, "workload", workload.name, allowed)])
     require_none(
         Fault(
             nest.source,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.importers.file_kinds import accelerator_name
 from simaccel.importers.timeloop.parts import (
+    CONSTRAINTS,
     LOOPS,
     SECONDS,
     SPELLINGS,
@@ -44,7 +45,6 @@ _HARMLESS: Final = {
     **dict.fromkeys(("technology", "node"), "energies and areas depend on it"),
     **dict.fromkeys(("type", "tag"), "a kind"),
 }
-_LOOPS: Final = ("architecture_constraints", "mapspace_constraints", "constraints")
 _RATES: Final = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 
 
@@ -60,42 +60,27 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
         InputError: all that can't be modelled.
     """
     reading = TimeloopReading(document, file)
-    parts = reading.parts()
-    levels = None if reading.faults else _levels(reading, parts)
-    made = None if levels is None else _Architecture(reading, levels, Path(file))
+    made = _arrange(reading, reading.parts())
     fields = {} if made is None else made.document()
     if reading.faults or made is None:
         raise InputError(reading.faults)
     return fields, FileAccount(file, tuple(made.entries()))
 
 
-@dataclass
-class _Levels:
-    """The parts by the level that they become; ``left``: why others become none, by name."""
-
-    dram: TimeloopPart
-    buffer: TimeloopPart | None
-    memories: dict[Role, TimeloopPart]
-    macs: TimeloopPart
-    pes: int
-    columns: int
-    left: dict[str, str] = field(default_factory=dict)
-
-
-def _levels(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Levels | None:
+def _arrange(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Architecture | None:
+    """Return the parts by the level that they become; None with faults."""
+    faulty = bool(reading.faults)
     drams = [part for part in parts if part.of == "dram"]
     macs = [part for part in parts if part.of == "compute"]
     for what, known in (("DRAM", drams), ("MAC (class intmac)", macs)):
-        if len(known) != 1:
+        if len(known) != 1 and not faulty:
             names = ", ".join(part.name for part in known) or ABSENT
             reading.refuse("architecture", names, f"one {what}")
     if reading.faults:
         return None
     left = {part.name: "neither a memory nor a MAC" for part in parts if part.of == "other"}
     storages = []
-    for part in parts:
-        if part.of != "storage":
-            continue
+    for part in (storage for storage in parts if storage.of == "storage"):
         if part.keeps == frozenset() or part.name.lower().startswith("dummy"):
             left[part.name] = "holds nothing; it only splits the fan-out"
         else:
@@ -108,7 +93,7 @@ def _levels(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Levels 
     pes, columns = _fan(reading, inner, macs[0])
     memories = {} if reading.faults else _memories(reading, inner, left)
     buffer = outer[0] if outer else None
-    return _Levels(drams[0], buffer, memories, macs[0], pes, columns, left)
+    return _Architecture(reading, drams[0], buffer, memories, macs[0], pes, columns, left)
 
 
 def _fan(
@@ -188,30 +173,39 @@ _NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
 
 @dataclass
 class _Architecture:
-    """The parts of an architecture from which the document of an accelerator is made."""
+    """The parts of an architecture by the level of an accelerator that they become.
+
+    ``left``: why others become none, by name.
+    """
 
     reading: TimeloopReading
-    levels: _Levels
-    path: Path
+    dram: TimeloopPart
+    buffer: TimeloopPart | None
+    memories: dict[Role, TimeloopPart]
+    macs: TimeloopPart
+    pes: int
+    columns: int
+    left: dict[str, str]
 
     def document(self) -> dict[str, Any]:
         """Return the document of the accelerator."""
-        levels, source = self.levels, f"Timeloop architecture {self.path.name}"
+        path, buffer = Path(self.reading.file), self.buffer
+        source = f"Timeloop architecture {path.name}"
         other = f"{source}: not described there, so not limited"
         pipe = {"topology": "unlimited", "link_bytes_per_cycle": 2, "hop_cycles": 0}
-        rows, lanes = levels.pes // levels.columns, levels.macs.instances // levels.pes
+        rows, lanes = self.pes // self.columns, self.macs.instances // self.pes
         lane = f" of {lanes} MACs" if lanes > 1 else ""
-        clock, buffer = self._clock(), levels.buffer
+        clock = self._clock()
         kept = buffer.keeps if buffer is not None else frozenset()
         bypassed = [] if kept is None else [role for role in ROLES if role not in kept]
         document = {
-            "name": accelerator_name(self.path),
-            "description": f"{rows} x {levels.columns} PEs{lane} of a Timeloop architecture",
+            "name": accelerator_name(path),
+            "description": f"{rows} x {self.columns} PEs{lane} of a Timeloop architecture",
             "clock_hz": clock,
             "array": {
                 "kind": "spatial",
                 "rows": rows,
-                "cols": levels.columns,
+                "cols": self.columns,
                 "lanes": lanes,
                 "memories": self._memories(source),
                 "bypass_buffer": bypassed,
@@ -224,7 +218,7 @@ class _Architecture:
                 "source": source if buffer else f"{source} has none",
             },
             "noc": {"source": other, "distribution": pipe, "collection": pipe},
-            "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
+            "sfu": {"lanes": self.columns, "source": f"{source} has none: a lane per column"},
             "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
             **self._precision(source),
             "energy": {
@@ -238,23 +232,23 @@ class _Architecture:
 
     def _clock(self) -> int:
         variables = self.reading.variables
-        attributes = {**variables, **self.levels.macs.attributes}
-        names = [name for name in SECONDS if name in attributes]
-        if not names:
+        attributes = {**variables, **self.macs.attributes}
+        name = next((name for name in SECONDS if name in attributes), "")
+        if not name:
             return _CLOCK_HZ
-        seconds = attributes[names[0]]
+        seconds = attributes[name]
         seconds = variables.get(seconds, seconds) if isinstance(seconds, str) else seconds
         with suppress(ValueError, TypeError):
             if _FASTEST <= float(seconds) <= 1:  # 1e-9 is text in YAML 1.1
                 return round(1 / float(seconds))
-        path = f"{self.levels.macs.path}.attributes.{names[0]}"
+        path = f"{self.macs.path}.attributes.{name}"
         self.reading.refuse(path, seconds, "seconds such as 1.0e-9")
         return _CLOCK_HZ
 
     def _memories(self, source: str) -> dict[str, Any]:
         sections: dict[str, Any] = {"source": source}
-        for role, part in self.levels.memories.items():
-            several = [*self.levels.memories.values()].count(part) > 1
+        for role, part in self.memories.items():
+            several = [*self.memories.values()].count(part) > 1
             sections["shared" if several else role] = {
                 "capacity_bytes": self._bytes(part),
                 "read_pj_per_byte": 0.0,
@@ -281,13 +275,13 @@ class _Architecture:
 
     def _dram(self, clock: int) -> int | str:
         """Return the DRAM's bandwidth in bytes per second; of two directions the larger one."""
-        rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
+        rates = [self._rate(self.dram, way, clock) for way in ("shared", "read", "write")]
         known = [rate for rate in rates if isinstance(rate, int)]
         return rates[0] if rates[0] in known else max(known, default="unlimited")
 
     def _precision(self, source: str) -> dict[str, Any]:
         """Return the number formats of elements, as wide as the DRAM's words, if there is one."""
-        bits = self.reading.amount(self.levels.dram, "word_bits")
+        bits = self.reading.amount(self.dram, "word_bits")
         number = _NUMBERS.get(bits or 0)
         if number is None:
             return {}
@@ -296,12 +290,11 @@ class _Architecture:
 
     def entries(self) -> Iterator[AccountEntry]:
         """Yield the account entry of each part, attribute and section."""
-        levels = self.levels
-        for name, why in levels.left.items():
+        for name, why in self.left.items():
             yield AccountEntry(name, "not taken", why, "component")
-        own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
-        memories = {memory.path: memory for memory in levels.memories.values()}
-        for part in (*own, *memories.values(), levels.macs):
+        own = [self.dram, *([self.buffer] if self.buffer else [])]
+        memories = {memory.path: memory for memory in self.memories.values()}
+        for part in (*own, *memories.values(), self.macs):
             yield AccountEntry(part.name, "taken", part.of, "component")
             taken = _TAKEN | (set(_RATES) if part in own else set())
             yield from account_keys(part.attributes, taken, _HARMLESS, within=part.name, macs=0)
@@ -318,4 +311,4 @@ class _Architecture:
                 used = (*SECONDS, *self.reading.used)
                 yield from account_keys(self.reading.variables, used, harmless, within=name, macs=0)
             else:
-                yield AccountEntry(name, "not taken", LOOPS if name in _LOOPS else "not read")
+                yield AccountEntry(name, "not taken", LOOPS if name in CONSTRAINTS else "not read")

@@ -43,6 +43,8 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """Attribute -> its spellings."""
 SECONDS: Final = ("global_cycle_seconds", "cycle-seconds", "cycle_seconds")
 """Spellings of the attribute with a cycle's time."""
+CONSTRAINTS: Final = ("architecture_constraints", "mapspace_constraints", "constraints")
+"""Sections of a document that constrain the mappings of its architecture."""
 LOOPS: Final = "loops are the scheduler's, and --constrain's"
 """Account text of constraints of loops."""
 _NODE_KEYS: Final = frozenset(
@@ -88,8 +90,7 @@ class TimeloopReading:
     @property
     def variables(self) -> Mapping[str, Any]:
         """The file's variables by name."""
-        given = self.document.get("variables")
-        return given if isinstance(given, Mapping) else {}
+        return _mapping(self.document.get("variables"))
 
     def refuse(self, path: str, value: object, allowed: str) -> None:
         """Add a fault."""
@@ -123,11 +124,10 @@ class TimeloopReading:
         if isinstance(described.get("nodes"), list):
             return list(self._read_list(described["nodes"], _Where(f"{root}.nodes"))[0])
         if "arithmetic" in described:
-            storages = list(enumerate(_list(described.get("storage"))))[::-1]
-            plain = [(own, f"{root}.storage[{at}]") for at, own in storages]
-            parts = [part for own, path in plain for part in self._plain(own, path, "storage")]
-            own = described["arithmetic"]
-            return [*parts, *self._plain(own, f"{root}.arithmetic", "compute")]
+            storages = [*enumerate(_list(described.get("storage")))]
+            plain = [self._plain(own, f"{root}.storage[{at}]") for at, own in reversed(storages)]
+            macs = self._plain(described["arithmetic"], f"{root}.arithmetic", "compute")
+            return [part for part in (*plain, macs) if part is not None]
         if isinstance(described.get("subtree"), list):
             return list(self._read_nested(described, _Where(root)))
         names = ", ".join(map(str, described)) or ABSENT
@@ -138,19 +138,18 @@ class TimeloopReading:
         inside = where.enter(node)
         self._account(node)
         for at, local in enumerate(_list(node.get("local"))):
-            path = f"{where.path}.local[{at}]"
-            if own_part := self._part(local, path, inside):
+            if own_part := self._part(local, f"{where.path}.local[{at}]", inside):
                 yield own_part
-        branches = _list(node.get("subtree"))
+        branches, path = _list(node.get("subtree")), f"{where.path}.subtree"
         if len(branches) > 1:
-            self.refuse(f"{where.path}.subtree", f"{len(branches)} branches", "one branch")
+            self.refuse(path, f"{len(branches)} branches", "one branch")
         for branch in branches[:1]:
-            path = f"{where.path}.subtree[0]"
-            if not isinstance(branch, Mapping):
-                self.refuse(path, branch, "a mapping with `name`, `local` and `subtree`")
-                continue
-            count = _count(branch)
-            yield from self._read_nested(branch, inside.move_to(path, count))
+            if isinstance(branch, Mapping):
+                count = _count(branch)
+                yield from self._read_nested(branch, inside.move_to(f"{path}[0]", count))
+            else:
+                allowed = "a mapping with `name`, `local` and `subtree`"
+                self.refuse(f"{path}[0]", branch, allowed)
 
     def _read_list(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
         """Return the parts of a list of nodes, and the place of what follows the list."""
@@ -186,45 +185,40 @@ class TimeloopReading:
         if not isinstance(spatial, Mapping):
             self.refuse(f"{where.path}.spatial", spatial, "a mapping such as {meshX: 14}")
             return where
-        sizes = {}
-        for axis in {*spatial} - {"meshX", "meshY"}:
-            self.refuse(f"{where.path}.spatial.{axis}", spatial[axis], "meshX and meshY only")
-        for axis in ("meshX", "meshY"):
-            sizes[axis] = self.whole(f"{where.path}.spatial.{axis}", spatial.get(axis, 1)) or 1
-        columns = (where.columns or 1) * sizes["meshX"]
-        count = where.count * sizes["meshX"] * sizes["meshY"]
-        return _Where(where.path, count, where.attributes, columns)
+        mesh, path = ("meshX", "meshY"), f"{where.path}.spatial"
+        for axis in [axis for axis in spatial if axis not in mesh]:
+            self.refuse(f"{path}.{axis}", spatial[axis], "meshX and meshY only")
+        across, down = (self.whole(f"{path}.{axis}", spatial.get(axis, 1)) or 1 for axis in mesh)
+        columns = (where.columns or 1) * across
+        return _Where(where.path, where.count * across * down, where.attributes, columns)
 
-    def _plain(self, component: object, path: str, of: _PartKind) -> Iterator[TimeloopPart]:
+    def _plain(
+        self, component: object, path: str, of: _PartKind = "storage"
+    ) -> TimeloopPart | None:
         if not isinstance(component, Mapping):
             self.refuse(path, component, "a mapping")
-            return
+            return None
         count = self.whole(f"{path}.instances", component.get("instances", 1)) or 1
         name = str(component.get("name", of))
         outside = "DRAM" in (component.get("technology"), component.get("class"), name)
         kind: _PartKind = "dram" if of == "storage" and outside else of
-        columns = component.get("meshX")
-        yield TimeloopPart(
-            name, path, kind, component, count, columns and self.whole(f"{path}.meshX", columns)
-        )
+        columns = component.get("meshX") and self.whole(f"{path}.meshX", component["meshX"])
+        return TimeloopPart(name, path, kind, component, count, columns)
 
     def _part(self, component: object, path: str, where: _Where) -> TimeloopPart | None:
         if not isinstance(component, Mapping) or not isinstance(component.get("class"), str):
             self.refuse(path, component, "a component with `name`, `class` and `attributes`")
             return None
-        own = component.get("attributes")
-        attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
+        own = _mapping(component.get("attributes"))
         self._account(component)
         name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
         kinds = f"{component['class']} {component.get('subclass', '')}".lower()
         kind = next(of for of, texts in _KINDS.items() if any(map(kinds.count, texts)))
-        named = where.count * _count(component)
-        part = TimeloopPart(
-            name, path, kind, attributes, named, where.columns, self._keeps(name, component)
-        )
+        named, keeps = where.count * _count(component), self._keeps(name, component)
+        attributes = {**where.attributes, **own}
+        part = TimeloopPart(name, path, kind, attributes, named, where.columns, keeps)
         if kind == "other":
             return part
-        own = own if isinstance(own, Mapping) else {}
         return self._split_mesh(replace(part, instances=self._instances(part, own)), own)
 
     def _instances(self, part: TimeloopPart, own: Mapping[str, Any]) -> int:
@@ -254,11 +248,9 @@ class TimeloopReading:
 
     def _keeps(self, name: str, attributes: Mapping[str, Any]) -> frozenset[Role] | None:
         """Return the roles that a part's constraints let it keep; None without constraints."""
-        constraints = attributes.get("constraints")
-        rules = [constraints.get("dataspace")] if isinstance(constraints, Mapping) else []
-        for section in ("architecture_constraints", "mapspace_constraints", "constraints"):
-            constraint = self.document.get(section)
-            targets = _list(constraint.get("targets") if isinstance(constraint, Mapping) else None)
+        rules = [_mapping(attributes.get("constraints")).get("dataspace")]
+        for section in CONSTRAINTS:
+            targets = _list(_mapping(self.document.get(section)).get("targets"))
             rules += [
                 target
                 for target in targets
@@ -289,10 +281,9 @@ class TimeloopReading:
     def _account(self, node: Mapping[str, Any]) -> None:
         """Record what isn't modelled of a node, besides its attributes."""
         name = str(node.get("name", node.get("class", "")))
-        constraints = node.get("constraints")
         entries = [
             AccountEntry(f"{name}.constraints.{key}", "not taken", LOOPS)
-            for key in (constraints if isinstance(constraints, Mapping) else {})
+            for key in _mapping(node.get("constraints"))
             if key != "dataspace"
         ]
         for key, value in node.items():
@@ -315,8 +306,7 @@ class _Where:
 
     def enter(self, node: Mapping[str, Any]) -> _Where:
         """Return the place inside a node, whose attributes its parts inherit."""
-        own = node.get("attributes")
-        found = {**self.attributes, **(own if isinstance(own, Mapping) else {})}
+        found = {**self.attributes, **_mapping(node.get("attributes"))}
         return _Where(self.path, self.count, found, self.columns)
 
     def move_to(self, path: str, count: int) -> _Where:
@@ -360,6 +350,10 @@ def role_of(name: str) -> Role | None:
 def _count(node: Mapping[str, Any]) -> int:
     match = _RANGE.match(str(node.get("name", "")))
     return max(1, int(match[3]) - int(match[2]) + 1) if match else 1
+
+
+def _mapping(given: object) -> Mapping[str, Any]:
+    return given if isinstance(given, Mapping) else {}
 
 
 def _list(given: object) -> list[Any]:

@@ -87,13 +87,11 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
     if not isinstance(problem, Mapping):
         allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
         raise InputError([Fault(source, "problem", problem, allowed)])
-    beside = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
-    if "instance" in problem or not beside:
+    instance: Mapping[Any, Any] = {n: size for n, size in problem.items() if n not in _OF_PROBLEM}
+    if "instance" in problem or not instance:  # old files have sizes beside the shape
         instance = _section(problem, "instance", "a mapping of sizes", source)
-    else:
-        instance = beside  # in old files
     shape = _shape(problem, source, instance)
-    spaces = shape.get("data_spaces", shape.get("data-spaces"))
+    spaces = _spaces(shape)
     ranks, coefficients = _sizes(shape, instance, source)
     if not isinstance(spaces, list) or not spaces:
         raise _fault(source, "problem.shape.data_spaces", spaces, "a list of data spaces")
@@ -157,8 +155,11 @@ def _entries(
     yield from account_keys(problem, names, within="problem", macs=None)
     if "shape" not in problem:
         yield AccountEntry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
-    if isinstance(problem.get("shape"), Mapping):
-        yield from _shape_entries(shape)
+    own = shape if isinstance(problem.get("shape"), Mapping) else {}
+    yield from account_keys(own, _OF_SHAPE, within="problem.shape", macs=None)
+    for space in _spaces(own) or ():
+        within = f"problem.shape.data_spaces.{space['name']}"
+        yield from account_keys(space, _OF_SPACE, within=within, macs=None)
     for name, value in instance.items():
         path = f"problem.instance.{name}"
         if name in sizes:
@@ -181,12 +182,8 @@ def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of
     return bool(density == 1)
 
 
-def _shape_entries(shape: Mapping[Any, Any]) -> Iterator[AccountEntry]:
-    """Yield the account entry of every key of a shape and of its data spaces."""
-    yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
-    for space in shape.get("data_spaces", shape.get("data-spaces")):
-        within = f"problem.shape.data_spaces.{space['name']}"
-        yield from account_keys(space, _OF_SPACE, within=within, macs=None)
+def _spaces(shape: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - whatever the file has
+    return shape.get("data_spaces", shape.get("data-spaces"))
 
 
 def _kind(given: Operand) -> Kind:
@@ -237,7 +234,7 @@ def _sizes(
 
 def _terms(shape: Mapping[Any, Any]) -> Iterator[list[Any]]:
     """Yield the factors of each term of the projections, leaving out what isn't a list."""
-    spaces = shape.get("data_spaces", shape.get("data-spaces"))
+    spaces = _spaces(shape)
     for space in spaces if isinstance(spaces, list) else []:
         dims = space.get("projection") if isinstance(space, Mapping) else None
         for dim in dims if isinstance(dims, list) else []:
