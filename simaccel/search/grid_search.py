@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from simaccel.analytic.family import FamilyLoops, ints
+from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
     BOUND,
@@ -194,8 +195,9 @@ class _Climb:
             return []
         fits, columns = grid.fitting(goal.room), grid.columns
         fits = fits[columns.bounds[fits] <= self.best.value * (1 + EFFORT.loose)]
-        holdings: list[int] = np.unique(columns.holding[fits]).tolist()
-        return holdings[: EFFORT.holdings]
+        order = fits[np.argsort(columns.bounds[fits], kind="stable")]
+        holdings: list[int] = columns.holding[order].tolist()
+        return list(dict.fromkeys(holdings))[: EFFORT.holdings]
 
     def _climb(self, family: int, beam: list[int], room: int, holding: int | None) -> None:
         """Run the neighbours of some candidates, then those of the best of these, and so on."""
@@ -248,6 +250,8 @@ class _Climb:
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
         near = EFFORT.near_in_less if is_less or holding is not None else EFFORT.near
         held = None if is_near and self.crosses else holding
+        if is_near and held is not None:
+            held %= len(STATIONARITIES)  # neighbours are of one family
         walk = CandidateWalk(candidates, near, is_near=is_near, holding=held)
         walk.go(room, stopping, self.below)
         self._take_best(walk)
