@@ -157,26 +157,22 @@ def effort_lines(found: ExploredDesigns) -> list[str]:
     ]
 
 
-def columns(found: ExploredDesigns) -> list[str]:
-    """Return the column names of CSV and Parquet."""
-    axes = [_axis_column(dimension[0].axis) for dimension in found.dimensions]
-    return [*axes, *FIGURES, "fits", "limit", "within", "frontier", "best", "problem"]
-
-
 def _axis_column(axis: Axis) -> str:
     """Name the column of an axis; a figure of the same name is what a design needs of it."""
     return f"axis_{axis.column}" if axis.column in FIGURES else axis.column
 
 
 def rows(explored: ExploredDesigns) -> list[dict[str, Any]]:
-    """Return all designs in order as data; unknown values are None."""
+    """Return all designs in order as data, all with the same columns; unknown values are None."""
+    unknown = dict.fromkeys(FIGURES)
     return [
         {
-            **dict.fromkeys(columns(explored)),
             **{_axis_column(setting.axis): setting.value for setting in row.settings},
+            **unknown,
             **(row.figures or {}),
-            **pick(row, "fits", "within", "frontier", "best"),
+            "fits": row.fits,
             "limit": row.limit or None,
+            **pick(row, "within", "frontier", "best"),
             "problem": row.problem or None,
         }
         for row in explored.rows
@@ -198,7 +194,7 @@ def write_parquet(found: ExploredDesigns, path: Path) -> None:
     import pyarrow.parquet as pq
 
     every = rows(found)
-    table = {name: _column([row[name] for row in every]) for name in columns(found)}
+    table = {name: _column([row[name] for row in every]) for name in every[0]}
     pq.write_table(pa.table(table), path)
 
 
@@ -250,7 +246,7 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     objective = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
     lines = [objective + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]
-    every = [[_plain(value) for value in row.values()] for row in rows(exploration)]
+    every = rows(exploration)
     with style():
         pictures = {
             "frontier": svg_text(draw_frontier(exploration, title)),
@@ -260,7 +256,9 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     body = _PAGE.format(
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
         shown=_html_table([column.heading for column in shown], cells, best),
-        designs=_html_table(columns(exploration), every, exploration.rows),
+        designs=_html_table(
+            [*every[0]], [[*map(_plain, row.values())] for row in every], exploration.rows
+        ),
         **pictures,
     )
     return page_html(title, body, _STYLE)

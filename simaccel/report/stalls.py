@@ -326,20 +326,14 @@ def _lead(
     diagnosis = sentences(analysis.scene(part))
     others = next((group[1:] for group in alike if group[0] is part), ())
     shown = diagnosis[:1] if is_bound(part) else [*diagnosis, *_names_text(others)]
-    return " ".join(
-        [f"{part.name} costs most, {share} of the cycles.", *shown, *_describe_proposal(analysis)]
-    )
-
-
-def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
-    one = analysis.proposal
-    if one is not None:
-        yield (
+    if (one := analysis.proposal) is not None:
+        shown.append(
             f"Dataflow {one.dataflow} moves {bytes_text(one.proposed_bytes)} with DRAM for "
             f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, alone "
             f"in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
             f"cycles ({one.cycles / one.proposed_cycles:.2f} x)."
         )
+    return " ".join([f"{part.name} costs most, {share} of the cycles.", *shown])
 
 
 def _names_text(others: Sequence[OperatorDiagnosis]) -> list[str]:
