@@ -326,12 +326,12 @@ def _lead(
     diagnosis = sentences(analysis.scene(part))
     others = next((group[1:] for group in alike if group[0] is part), ())
     shown = diagnosis[:1] if is_bound(part) else [*diagnosis, *_names_text(others)]
-    if (one := analysis.proposal) is not None:
+    if (flow := analysis.proposal) is not None:
         shown.append(
-            f"Dataflow {one.dataflow} moves {bytes_text(one.proposed_bytes)} with DRAM for "
-            f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, alone "
-            f"in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
-            f"cycles ({one.cycles / one.proposed_cycles:.2f} x)."
+            f"Dataflow {flow.dataflow} moves {bytes_text(flow.proposed_bytes)} with DRAM for "
+            f"{', '.join(flow.operators)} instead of {bytes_text(flow.moved_bytes)}, alone "
+            f"in {cycles_text(flow.proposed_cycles)} instead of {cycles_text(flow.cycles)} "
+            f"cycles ({flow.cycles / flow.proposed_cycles:.2f} x)."
         )
     return " ".join([f"{part.name} costs most, {share} of the cycles.", *shown])
 
