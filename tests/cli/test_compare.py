@@ -180,35 +180,6 @@ def test_nothing_that_runs_is_an_error_but_has_its_files(
     assert plot.read_bytes().startswith(b"<?xml")
 
 
-def test_files_that_can_not_be_written_are_refused_before_anything_runs(
-    cli: Call, tmp_path: Path
-) -> None:
-    nowhere = Path("nowhere")
-    said = cli.refused(
-        f"compare {SWEEP} --csv {nowhere}/a.csv --plot {tmp_path}/b.jpg --sweep bufer=1"
-    )
-    folder, suffix, sweep = said.splitlines()
-    assert folder == (
-        f"error: {nowhere}/a.csv: output folder: got '{nowhere}'; allowed: an existing folder"
-    )
-    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; did you mean '.png'? (allowed: " in suffix
-    assert sweep.endswith("--sweep: got 'bufer'; did you mean 'buffer'?")
-    same = cli(f"compare {SWEEP} --csv {tmp_path}/a.png --plot {tmp_path}/a.png")
-    assert same.stderr.endswith("allowed: another file than that of --csv\n")
-    assert not any(tmp_path.iterdir())
-
-
-def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path: Path) -> None:
-    said = cli.refused(f"compare {SWEEP} --sweep buffer=8,16,1KiB --csv {tmp_path}/a.csv")
-    assert said.splitlines() == [
-        f"error: --sweep buffer={n} B: buffer.capacity_bytes: got {n}; "
-        "allowed: at least 32 B, one 2-byte operand of a 4 x 4 fold; "
-        "a number without a unit is one of B"
-        for n in (8, 16)
-    ]
-    assert not any(tmp_path.iterdir())
-
-
 def test_what_is_predicted_is_that_of_the_run(cli: Call) -> None:
     options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r"
     options += " --set buffer.capacity_bytes=64~KiB"  # as in test_run.py
@@ -245,7 +216,7 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
         slopes = [alone, fused] if point.dataflow == "strips" else [fused]
         for slope in slopes:
             room = point.settings[0].place
-            least = min(moved for kept, moved in slope.points if kept <= room)
+            least = min(moved for kept, moved in front if kept <= room)
             assert total_of(result["bytes"]["dram"]) >= least
 
 
@@ -371,8 +342,6 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     assert both["energy_per_token_pj"] == run["chips"]["energy_pj"] / 2
     rate = run["chips"]["tokens_per_second"]
     assert both["tokens_per_second"] == pytest.approx(rate)
-    wrong = cli(f"run {asked} --set tensor-parallel=1,2")
-    assert "is several; `simaccel compare` takes a list." in wrong.stderr
 
 
 def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
@@ -384,9 +353,6 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     assert rows[0]["cycles"] == run["cycles"]
     assert rows[0]["energy_per_token_pj"] == pytest.approx(run["token_energy_pj"])
     assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
-    wrong = cli(f"compare {of} --dataflow naive-m --set micro-batches=2").stderr
-    assert "--set micro-batches: got 2; allowed: nothing without --set pipeline-par" in wrong
-    assert "takes a list." in cli(f"run {of} --set pipeline-parallel=1,2").stderr
     default = of.replace("mxu_128", "tpu_v5e")
     rows = cli.json(f"compare {default} --pipeline-parallel 1,2")
     assert [row["dataflow"] for row in rows] == ["deployed"] * 2

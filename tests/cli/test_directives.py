@@ -8,10 +8,7 @@ import pytest
 
 from simaccel.importers.workloads import load_workload
 from tests.cli.conftest import Call
-from tests.data_files import data_beside
 from validation.maestro.reference import all_runs, read_rows
-
-DATA = data_beside(__file__)
 
 VGG = next(
     runs
@@ -137,11 +134,6 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
     assert json.loads(ran.stdout)["macs"] == 1_816_805_376
 
 
-@pytest.mark.parametrize(("options", "told"), DATA["analysis"])
-def test_what_is_wrong_is_said(cli: Call, net: Path, options: str, told: str) -> None:
-    assert told in cli.refused(f"directives {net} {options}")
-
-
 def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) -> None:
     trace = tmp_path / "run.h5"
     line = f"run --hw maestro_256 --workload {net} --dataflow directives"
@@ -216,32 +208,6 @@ def test_compare_takes_mapspaces_beside_directives(cli: Call, tmp_path: Path) ->
     line = f"compare {_MACHINE} --workload {file} --dataflow directives"
     rows = _json(cli, f"{line} --set mapspace=pfm --set patience=3 --json")
     assert [row["dataflow"] for row in rows] == ["directives", "pfm"]
-    said = cli.refused(f"{line},flex --set mapspace=pfm")
-    assert "--dataflow: got 'directives,flex'; allowed: nothing if a mapspace is searched" in said
-
-
-@pytest.mark.parametrize(("line", "told"), DATA["run"])
-def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:
-    assert told in cli.refused(f"run --dataflow directives {line.format(net=net)}")
-
-
-def test_all_layers_that_cannot_be_analysed_are_named(cli: Call, tmp_path: Path) -> None:
-    wrong = """Layer l { Type: CONV Dimensions { K: 4, C: 4, R: 1, S: 1, Y: 4, X: 4 }
-      Dataflow { SpatialMap(1,1) K; SpatialMap(1,1) C; } }"""
-    path = tmp_path / "two.m"
-    path.write_text(f"Network n {{ {wrong} {wrong.replace('K: 4', 'K: 5')} }}")
-    said = cli.refused(f"directives {path}")
-    assert "layer l: " in said
-    assert "layer l_2: " in said
-
-
-def test_a_wrong_hardware_file(cli: Call, net: Path, tmp_path: Path) -> None:
-    file = tmp_path / "hw.m"
-    file.write_text("num_pes: 0\nnum_pse: 3\nnoc_bw_cstr:")
-    said = cli.refused(f"directives {net} --hw {file}")
-    assert "line 1, column 1 (num_pes): got '0'" in said
-    assert "line 2, column 1: got 'num_pse'; did you mean 'num_pes'?" in said
-    assert "line 3, column 1 (noc_bw_cstr): got nothing" in said
 
 
 _LAYER = """Network small {{
@@ -319,14 +285,6 @@ def test_up_sampling_is_analysed_as_the_tool_does_with_a_note(cli: Call, tmp_pat
     result = cli(f"directives {_up(tmp_path / 'up.m', text)} --json")
     assert result.exit_code == 0
     assert "got 'TRCONV'; allowed: an analysis as a CONV" in result.stderr
-    said = cli.refused(f"run --hw maestro_256 --workload {tmp_path / 'up.m'} --dataflow directives")
-    assert "directives don't say how a TRCONV up-samples" in said
-
-
-def test_a_stride_that_no_filter_fills_is_a_fault(cli: Call, tmp_path: Path) -> None:
-    text = "Stride { X: 2, Y: 2 } Dimensions { K: 4, C: 4, R: 3, S: 4, Y: 7, X: 7 }"
-    said = cli.refused(f"workload show {_up(tmp_path / 'up.m', text + ' Dataflow { }')}")
-    assert "got 3; allowed: a multiple of the stride of Y, 2, in a TRCONV" in said
 
 
 def test_thousands_of_faults_are_a_few_lines(cli: Call, tmp_path: Path) -> None:

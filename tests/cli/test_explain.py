@@ -51,12 +51,6 @@ def test_a_spatial_array_is_searched_as_by_run(cli: Call) -> None:
     assert found["groups"][0]["dram_bytes"] == found["dram_bytes"]
 
 
-def test_mistakes_are_told(cli: Call, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    cli.refused(f"explain --hw nothing --workload gemm -o {page}")
-    assert not page.exists()
-
-
 def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
     """100 x 64 x 48 MACs on 4 x 4 PEs are 19,200 cycles; all three commands say what is more."""
     run = cli.json(f"run {TOY} --estimate 19200")

@@ -104,12 +104,6 @@ def test_forms_have_short_forms(cli: Call, form: str, short: str) -> None:
     assert cli(f"run {GEMM} --format=csv").stdout == cli(f"run {GEMM} --csv -").stdout
 
 
-def test_a_workload_has_its_own_settings_alone(cli: Call) -> None:
-    assert cli("workload show alexnet --set layer=conv2").exit_code == 0
-    ran = cli.refused("workload show alexnet --set array.rows=2")
-    assert "--set: got 'array.rows=2'; allowed: NAME=VALUE; one of " in ran
-
-
 def test_help_has_sections_settings_and_examples_that_run(cli: Call) -> None:
     shown = cli("run --help").stdout
     for title in ("What runs:", "Which mapping:", "--help-settings  ", "Examples:"):
