@@ -214,7 +214,7 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
         result = row_with_run(point).result
         assert result is not None
         slopes = [alone, fused] if point.dataflow == "strips" else [fused]
-        for slope in slopes:
+        for _, front in slopes:
             room = point.settings[0].place
             least = min(moved for kept, moved in front if kept <= room)
             assert total_of(result["bytes"]["dram"]) >= least
