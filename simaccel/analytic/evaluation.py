@@ -171,10 +171,10 @@ class FamilyTotals:
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
 
-def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
-    """Return the counts of a family on an accelerator."""
+def evaluate(family: Family, accelerator: Accelerator, *, room: bool = True) -> FamilyTotals:
+    """Return the counts of a family on an accelerator; ``room``: also of what tiles take."""
     units = UnitCosts(family, accelerator)
-    return FamilyTotals(units, count(units))
+    return FamilyTotals(units, count(units, room=room))
 
 
 def fits_memories(family: Family, accelerator: Accelerator, room: int) -> bool:

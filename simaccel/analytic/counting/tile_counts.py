@@ -72,6 +72,8 @@ class TileCounter:
     counts: FamilyCounts
     multicasts: bool = False
     """Whether data for several PEs are sent once."""
+    room: bool = True
+    """Whether the memory that tiles take is counted."""
     known: set[tuple[object, ...]] = field(default_factory=set)
     """Keys of the tiles that are counted."""
     transfers: dict[object, TileTransfer] = field(default_factory=dict)
@@ -233,6 +235,8 @@ class TileCounter:
         width: int,
     ) -> None:
         """Reserve a tile's slots; ``last``: the position of the loop that reduces into its sums."""
+        if not self.room:
+            return
         name, on = tile.kept.tensor, tile.kept.slots > 0
         sizes = tile.cuts.full[tile.at]
         elements = math.prod((extent(dim, sizes) for dim in inside.dims), start=ONE)

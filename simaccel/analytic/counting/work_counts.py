@@ -262,10 +262,14 @@ def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
     return math.prod((sizes[rank] for rank in ranks), start=ONE)
 
 
-def count(units: UnitCosts) -> FamilyCounts:
-    """Return the counts of a family on an accelerator; ``units``: costs of its pieces."""
+def count(units: UnitCosts, *, room: bool = True) -> FamilyCounts:
+    """Return the counts of a family on an accelerator; ``units``: costs of its pieces.
+
+    ``room``: whether the memory that tiles take is counted.
+    """
     found, family, accelerator = FamilyCounts(), units.family, units.accelerator
-    tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
+    multicasts = accelerator.noc.distribution.multicasts
+    tiles = TileCounter(family, units, found, multicasts, room)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths:
         op, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)

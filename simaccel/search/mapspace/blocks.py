@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.core_totals import Floats
-from simaccel.analytic.family import Ints
+from simaccel.analytic.family import Ints, ints
 from simaccel.search.columns import MOST_CODES
 from simaccel.search.effort import Objective
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
-from simaccel.search.mapspace.tiling_batch import TilingBatch
+from simaccel.search.mapspace.tiling_batch import rows
 
 Score = tuple[float, float]
 """The objective, and the figure that decides between equals; smaller is better."""
@@ -30,6 +30,8 @@ _CROSSED, _KEPT_ANEW = 0.5, 0.1
 _OF_OTHER: Final = 0.5
 """Share of the ranks that a crossed child takes from its second parent."""
 _MIX: Final = 1_000_003
+_KNOWN: Final = 1 << 16
+"""Tilings of blocks before that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,16 @@ class Population(Genes):
 
 
 @dataclass(frozen=True)
+class JudgedTilings(Population):
+    """Tilings with their scores; ``values`` are infinite where one doesn't fit.
+
+    ``copies``: the orders that a tiling was evaluated in; 0 beyond fan-outs.
+    """
+
+    copies: Ints
+
+
+@dataclass(frozen=True)
 class BlockTask:
     """A block: tilings ``start`` to ``stop`` of an exhaustive search, or random mappings."""
 
@@ -92,6 +104,8 @@ class BlockTask:
     """Evaluate each tiling in its best orders, and draw perfect chains more often than they occur.
     """
     parents: Population | None = None
+    known: JudgedTilings | None = None
+    """What blocks before have drawn."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,8 @@ class BlockOutcome:
     steps: tuple[tuple[int, int, float], ...] = ()
     """(valid tilings, valid mappings so far, objective) at each improvement in the block."""
     found: Population | None = None
+    known: JudgedTilings | None = None
+    """What this block and those before have drawn."""
 
 
 def run_block(task: BlockTask) -> BlockOutcome:
@@ -119,63 +135,85 @@ def run_block(task: BlockTask) -> BlockOutcome:
     if not task.seeds:
         return judge(task, *space.block(task.start, task.stop))
     drawn = Genes.concatenate([_draw_genes(space, task, seed) for seed in task.seeds])
-    return judge(task, len(drawn), *space.fitting(drawn))
+    if not task.refine:
+        return judge(task, len(drawn), *space.fitting(drawn))
+    judged, known = _judge_once(task, drawn)
+    return replace(_outcome(task, int(judged.copies.sum()), judged), drawn=len(drawn), known=known)
 
 
 def judge(task: BlockTask, drawn: int, genes: Genes, factors: Ints) -> BlockOutcome:
     """Evaluate mappings, and return the best of them."""
-    target, space = task.problem.target, task.problem.spaces[task.space]
-    orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
-    copies = orders.prod(axis=1)
-    judged = int(copies.sum()) if task.refine and task.seeds else drawn
-    if not len(genes):
-        return BlockOutcome(task.space, drawn, judged)
-    candidates = space.candidates(genes, factors)
-    fits = target.fits(space, candidates)
-    if not fits.any():
-        return BlockOutcome(task.space, drawn, judged)
-    genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
-    niches = _niches(space, candidates.factors)
-    if task.refine:
-        population = _in_best_orders(task, genes, candidates, niches)
-    else:
-        values, ties = target.score(space, candidates, task.objective)
-        population = Population(genes.chains, genes.orders, genes.keeps, values, ties, niches)
-    value = population.values
+    return replace(_outcome(task, drawn, _judge_each(task, genes, factors)), drawn=drawn)
+
+
+def _outcome(task: BlockTask, tried: int, judged: JudgedTilings) -> BlockOutcome:
+    """Return the best tilings of a block, and the improvements."""
+    judged = judged.take(judged.values < np.inf)
+    if not len(judged):
+        return BlockOutcome(task.space, 0, tried)
+    value, until = judged.values, np.cumsum(judged.copies)
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
-    until = np.cumsum(copies)
     return BlockOutcome(
         task.space,
-        drawn,
-        judged,
-        len(genes),
+        0,
+        tried,
+        len(judged),
         int(until[-1]),
         tuple((int(at) + 1, int(until[at]), float(value[at])) for at in falls),
-        population.elite(),
+        judged.elite(),
     )
 
 
-def _in_best_orders(
-    task: BlockTask, genes: Genes, candidates: TilingBatch, niches: Ints
-) -> Population:
-    """Return tilings in their best orders; parents and the same ones are evaluated once."""
+def _judge_each(task: BlockTask, genes: Genes, factors: Ints) -> JudgedTilings:
+    """Evaluate mappings within the fan-outs, tilings in their best orders."""
     target, space = task.problem.target, task.problem.spaces[task.space]
-    nothing = np.full(len(genes), np.inf)
-    unknown = Population(genes.chains, genes.orders, genes.keeps, nothing, nothing, niches)
-    known = Population.concatenate([unknown] if task.parents is None else [task.parents, unknown])
-    columns, counts = np.column_stack([known.keeps, known.chains]), space.chain_counts()
-    if math.prod(counts) * len(space.limits.keeps) < MOST_CODES:
-        codes = np.ravel_multi_index(tuple(columns.T), (len(space.limits.keeps), *counts))
+    orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
+    values, ties = np.full((2, len(genes)), np.inf)
+    judged = JudgedTilings(
+        genes.chains,
+        genes.orders.copy(),
+        genes.keeps,
+        values,
+        ties,
+        _niches(space, factors),
+        orders.prod(axis=1),
+    )
+    candidates = space.candidates(genes, factors, ordered=not task.refine)
+    fits = np.flatnonzero(target.fits(space, candidates))
+    candidates = candidates.take(fits)
+    if task.refine:
+        best = best_orders(target, space, candidates, task.objective)
+        values[fits], ties[fits], judged.orders[fits] = best.values, best.ties, best.orders
     else:
-        _, codes = np.unique(columns, axis=0, return_inverse=True)
+        values[fits], ties[fits] = target.score(space, candidates, task.objective)
+    return judged
+
+
+def _judge_once(task: BlockTask, drawn: Genes) -> tuple[JudgedTilings, JudgedTilings]:
+    """Evaluate tilings, none twice; return those within the fan-outs, and what is known then."""
+    space = task.problem.spaces[task.space]
+    before = [] if task.known is None else [task.known]
+    start = sum(map(len, before))
+    codes = _codes(space, Genes.concatenate([*before, drawn]))
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    source = first[which.ravel()]
-    start = len(known) - len(genes)
-    new = np.flatnonzero(source == np.arange(len(known)))
-    new = new[new >= start]
-    best = best_orders(target, space, candidates.take(new - start), task.objective)
-    known.values[new], known.ties[new], known.orders[new] = best.values, best.ties, best.orders
-    return known.take(source[start:])
+    new = np.flatnonzero(first >= start)
+    factors = space.book.factors(drawn.chains[first[new] - start])
+    inside = space.within_fan_outs(factors)
+    new = new[inside]
+    judged = _judge_each(task, drawn.take(first[new] - start), rows(factors, inside))
+    known = JudgedTilings.concatenate([*before, judged])
+    place = np.where(first < start, first, -1)
+    place[new] = np.arange(start, len(known))
+    places = place[which.ravel()[start:]]
+    return known.take(places[places >= 0]), known.take(slice(-_KNOWN, None))
+
+
+def _codes(space: EinsumMapspace, tilings: Genes) -> Ints:
+    """Return a number for each tiling; the same ones have the same."""
+    columns, counts = np.column_stack([tilings.keeps, tilings.chains]), space.chain_counts()
+    if math.prod(counts) * len(space.limits.keeps) < MOST_CODES:
+        return ints(np.ravel_multi_index(tuple(columns.T), (len(space.limits.keeps), *counts)))
+    return ints(np.unique(columns, axis=0, return_inverse=True)[1].ravel())
 
 
 def _niches(space: EinsumMapspace, factors: Ints) -> Ints:

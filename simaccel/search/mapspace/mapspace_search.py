@@ -25,6 +25,7 @@ from simaccel.search.effort import Effort, Watch
 from simaccel.search.mapspace.blocks import (
     BlockOutcome,
     BlockTask,
+    JudgedTilings,
     MapspaceProblem,
     Population,
     Score,
@@ -147,6 +148,7 @@ def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
             seeds=tuple(drawn),
             refine=effort.refine,
             parents=elite,
+            known=standing.known.get(space),
         )
 
 
@@ -181,6 +183,8 @@ class _Standing:
     ended: Ended | Literal[""] = ""
     elite: dict[int, Population] = field(default_factory=dict)
     """The parents, by mapspace."""
+    known: dict[int, JudgedTilings] = field(default_factory=dict)
+    """What was drawn, by mapspace."""
 
     def __post_init__(self) -> None:
         """Count the mappings."""
@@ -219,6 +223,8 @@ class _Standing:
                 self.best, self.space = outcome.found.best, outcome.space
             elite = self.elite.get(outcome.space)
             self.elite[outcome.space] = outcome.found.join(elite)
+        if outcome.known is not None:
+            self.known[outcome.space] = outcome.known
         for tally in (self, self.tally):
             tally.tried += outcome.tried
             tally.valid += outcome.valid

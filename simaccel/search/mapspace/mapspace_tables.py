@@ -221,6 +221,12 @@ class BestOrders:
     keys: Ints
     places: Ints
 
+    def places_of(self, case: Ints, number: Ints) -> Ints:
+        """Return the positions of the loops, by (rank, ...), of orders of cases."""
+        every = self.places.reshape(len(self.places), -1)
+        found: Ints = every.take(case * self.keys.shape[1] + number, axis=1)
+        return found
+
 
 class _Orders:
     """The distinct orders of one level for each set of ranks that have loops there."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Ints, with_arrays
+from simaccel.analytic.family import Ints
 from simaccel.analytic.family_counts import FamilyCounts, Level
 from simaccel.search.effort import Objective
 from simaccel.search.mapspace.mapping_target import MappingTarget, score
@@ -27,8 +27,6 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candida
 
 _NUMBERS: Final = 1 << 15
 """Combinations of orders, or columns, evaluated at once; few enough for the caches."""
-_PADDING: Final = 1 << 13
-"""Unused columns of tilings evaluated together, at most: another evaluation takes as long."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def best_orders(
     counts = np.stack([level.counts[level.case] for level in levels], axis=1)
     values, ties = np.empty((2, len(tilings)))
     orders = np.empty(counts.shape, dtype=np.int64)
-    for rows in _similar_tilings(counts):
+    for rows in _chunks(counts):
         chosen = [replace(level, case=level.case[rows]) for level in levels]
         combinations = _Combinations(counts[rows])
         value, tie = _scores(target, space, tilings.take(rows), chosen, combinations, objective)
@@ -61,18 +59,15 @@ def best_orders(
     return OrderedTilings(values, ties, orders)
 
 
-def _similar_tilings(counts: Ints) -> Iterator[Ints]:
-    """Yield tilings that have about as many orders, as indices; ``counts`` by (tiling, level)."""
-    columns, products = _columns(counts), counts.prod(axis=1)
-    every = np.argsort(columns, kind="stable")
-    while len(every):
-        used = columns[every]
-        padded = used * np.arange(1, len(every) + 1)
-        fits = (padded <= _NUMBERS) & (padded - used.cumsum() <= _PADDING)
-        fits &= products[every].cumsum() <= _NUMBERS
-        n = max(int(fits.sum()), 1)
-        yield every[:n]
-        every = every[n:]
+def _chunks(counts: Ints) -> Iterator[slice]:
+    """Yield tilings that are evaluated at once; ``counts``: orders by (tiling, level)."""
+    numbers = np.maximum(_columns(counts), counts.prod(axis=1)).cumsum()
+    start = 0
+    while start < len(counts):
+        before = numbers[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(numbers, before + _NUMBERS, side="right")))
+        yield slice(start, stop)
+        start = stop
 
 
 def _columns(counts: Ints) -> Ints:
@@ -84,44 +79,52 @@ def _columns(counts: Ints) -> Ints:
 class _Combinations:
     """All combinations of the levels' orders of some tilings, those of one next to each other.
 
-    ``numbers`` (level): the number of the order in each combination; the first level's changes
-    fastest.
+    The columns of tilings are in lines of one width, about the mean number of columns; a tiling
+    with more takes several lines. ``lines``: the tiling of each line. ``numbers`` (level): the
+    number of the order in each combination; the first level's changes fastest. ``orders`` (level):
+    that of each column, by (place in the line, line), so that vectors run along the lines.
     """
 
     def __init__(self, counts: Ints) -> None:
-        products = counts.prod(axis=1)
+        products, columns, every = counts.prod(axis=1), _columns(counts), np.arange(len(counts))
         self.first = np.cumsum(products) - products
-        self.width = int(_columns(counts).max())
-        self.row = np.repeat(np.arange(len(counts)), products)
+        self.row = np.repeat(every, products)
         within = np.arange(len(self.row)) - self.first[self.row]
-        starts = np.cumsum(counts - 1, axis=1) - counts + 2
+        width = round(columns.mean())
+        taken = -(-columns // width)
+        starts = np.cumsum(taken) - taken
+        self.lines = np.repeat(every, taken)
+        self._n_columns = width * len(self.lines)
+        column = width * (np.arange(len(self.lines)) - starts[self.lines])
+        column = column + np.arange(width)[:, np.newaxis]
         self.numbers: list[Ints] = []
-        self._places: list[Ints] = []
-        for at in range(counts.shape[1]):
-            within, number = np.divmod(within, counts[self.row, at])
+        self.orders: list[Ints] = []
+        self._places = [starts[self.row]]
+        before = np.zeros(len(counts), dtype=np.int64)
+        for count in counts.T:
+            within, number = np.divmod(within, count[self.row])
             self.numbers.append(number)
-            if (counts[:, at] > 1).any():
-                column = np.where(number > 0, starts[self.row, at] + number - 1, 0)
-                self._places.append(self.row * self.width + column)
-        column = np.arange(self.width)
-        used = column >= starts[..., np.newaxis]
-        used &= column < (starts + counts - 1)[..., np.newaxis]
-        self.orders = np.where(used, column - starts[..., np.newaxis] + 1, 0)
-        """(tiling, level, column): the number of the level's order in a column."""
+            if (count > 1).any():
+                own = column - before[self.lines]
+                self.orders.append(np.where((own > 0) & (own < count[self.lines]), own, 0))
+                line, place = np.divmod(before[self.row] + number, width)
+                moved = np.where(number > 0, place * len(self.lines) + line, 0)
+                self._places.append(self._places[0] + moved)
+            else:
+                self.orders.append(np.zeros_like(self.lines))
+            before = before + count - 1
 
     def combine(self, by_column: Ints) -> Ints:
-        """Return the figures of all combinations from those of (tiling, column).
+        """Return the figures of all combinations from those of columns, or of lines.
 
         Each level's order changes them by as much whatever those of the other levels are.
         """
         if not isinstance(by_column, np.ndarray):
             return by_column
-        first = by_column[:, 0].take(self.row)
-        if by_column.shape[1] == 1:
-            return first
-        flat = by_column.ravel()
-        more = (flat.take(places) - first for places in self._places)
-        return sum(more, start=first)
+        first = by_column.take(self._places[0])
+        others = self._places[1:] if by_column.size == self._n_columns else []
+        found: Ints = sum((by_column.take(places) - first for places in others), start=first)
+        return found
 
     def best_of_each(self, values: Floats, ties: Floats) -> tuple[Floats, Floats, Ints]:
         """Return the least (value, tie) of each tiling, and the index of its first combination."""
@@ -129,7 +132,7 @@ class _Combinations:
         ties = np.where(values == value[self.row], ties, np.inf)
         tie = np.minimum.reduceat(ties, self.first)
         found = np.flatnonzero(ties == tie[self.row])
-        _, first = np.unique(self.row[found], return_index=True)
+        first = np.searchsorted(self.row[found], np.arange(len(self.first)))
         return value, tie, found[first]
 
 
@@ -146,16 +149,13 @@ def _scores(
         target.ranks(space),
         target.leaf,
         target.hierarchy,
-        tilings,
+        tilings.take(combinations.lines),
         places=[
-            level.places[:, level.case[:, np.newaxis], combinations.orders[:, at]]
-            for at, level in enumerate(levels)
+            level.places_of(level.case[combinations.lines], orders)
+            for level, orders in zip(levels, combinations.orders, strict=True)
         ],
     )
-    totals = evaluate(
-        with_arrays(family, lambda array: array[:, np.newaxis] if np.ndim(array) == 1 else array),
-        target.accelerator,
-    )
+    totals = evaluate(family, target.accelerator, room=objective == "footprint")
     counts = totals.counts
     every = replace(
         totals,

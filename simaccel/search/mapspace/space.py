@@ -168,22 +168,20 @@ class EinsumMapspace:
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Return the mappings within the fan-outs, with their factors."""
         factors = self.book.factors(genes.chains)
-        fits = self._within_fan_outs(factors)
+        fits = self.within_fan_outs(factors)
         return genes.take(fits), rows(factors, fits)
 
-    def _within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
+    def within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
+        """Return which tilings make no more pieces than there are instances."""
         fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
         for at, level in zip(self.hierarchy.spatial, self.hierarchy.fanouts, strict=True):
             fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
         return fits
 
-    def candidates(self, genes: Genes, factors: Ints) -> TilingBatch:
-        """Return mappings as arrays of factors, orders and keeps."""
-        return TilingBatch(
-            factors=factors,
-            orders=self.book.orders(factors, genes.orders),
-            keeps=self.book.keeps[genes.keeps],
-        )
+    def candidates(self, genes: Genes, factors: Ints, *, ordered: bool = True) -> TilingBatch:
+        """Return mappings as arrays of factors, orders (none unless ``ordered``) and keeps."""
+        orders = self.book.orders(factors, genes.orders) if ordered else genes.orders[..., :0]
+        return TilingBatch(factors=factors, orders=orders, keeps=self.book.keeps[genes.keeps])
 
     @property
     def combinations(self) -> int:
@@ -203,7 +201,7 @@ class EinsumMapspace:
         keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
         factors = self.book.factors(chains)
         tried = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
-        fits = self._within_fan_outs(factors)
+        fits = self.within_fan_outs(factors)
         chains, factors = chains[fits], rows(factors, fits)
         row = np.repeat(np.arange(len(chains)), keeps)
         kept = np.tile(np.arange(keeps), len(chains))

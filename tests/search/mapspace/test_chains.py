@@ -190,7 +190,7 @@ def test_which_tilings_are_evaluated_together_changes_nothing(
     space, genes, factors = valid(GOALS[name], 150)
     tilings = space.candidates(genes, factors)
     together = best_orders(GOALS[name], space, tilings, "edp")
-    monkeypatch.setattr("simaccel.search.mapspace.ordered_tilings._PADDING", 0)
+    monkeypatch.setattr("simaccel.search.mapspace.ordered_tilings._NUMBERS", 50)
     apart = best_orders(GOALS[name], space, tilings, "edp")
     for figures in ("values", "ties", "orders"):
         assert np.array_equal(getattr(together, figures), getattr(apart, figures))

@@ -22,7 +22,6 @@ from simaccel.search.mapspace.blocks import (
     BlockTask,
     MapspaceProblem,
     Population,
-    judge,
     run_block,
 )
 from simaccel.search.mapspace.mapping_target import MappingTarget, NotNestableError
@@ -275,7 +274,7 @@ def test_a_tiling_that_is_drawn_again_is_evaluated_once(monkeypatch: pytest.Monk
     single, twice = run_block(task), run_block(replace(task, seeds=((1,), (1,))))
     assert single.found is not None
     assert twice.found is not None
-    again = judge(replace(task, parents=single.found), 0, *space.fitting(single.found))
+    again = run_block(replace(task, known=single.known))
     assert again.found is not None
     assert evaluated == [evaluated[0]] * 2 + [0]
     assert (twice.valid, twice.tilings) == (2 * single.valid, 2 * single.tilings)
