@@ -263,13 +263,9 @@ def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
 
 
 def count(units: UnitCosts, *, room: bool = True) -> FamilyCounts:
-    """Return the counts of a family on an accelerator; ``units``: costs of its pieces.
-
-    ``room``: whether the memory that tiles take is counted.
-    """
+    """Return the counts of a family on an accelerator; ``room``: also of what tiles take."""
     found, family, accelerator = FamilyCounts(), units.family, units.accelerator
-    multicasts = accelerator.noc.distribution.multicasts
-    tiles = TileCounter(family, units, found, multicasts, room)
+    tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts, room)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths:
         op, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
