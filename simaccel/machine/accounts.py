@@ -200,7 +200,3 @@ class NoAccount(StallAccount):
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:  # noqa: ARG002 - as Account
         """Store the wait, for the message of a deadlock."""
         self.wait = wait
-
-    def state(self) -> tuple[object, ...]:
-        """Return nothing: the wait follows from the position of the engine."""
-        return ()

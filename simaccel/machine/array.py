@@ -114,7 +114,10 @@ class Array(OnChipEngine):
     """
 
     busy_root = Cause.ARRAY
+    loops: Mapping[int, Instruction]
+    """By step that has no other one in its loop: the end of that loop."""
     memory: int
+    """The age in cycles from which the arrival of a tile no longer matters."""
     tiles: frozenset[str]
     """The tiles that blocks use; also those that the array itself makes."""
     came: State[dict[str, int]]
@@ -129,10 +132,18 @@ class Array(OnChipEngine):
 
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         super().__init__(name, plan, resources)
-        self.memory = memory_cycles(plan)
-        edges = [edge for op in plan.ops for edge in (op.begins, op.ends) if edge is not None]
+        loops = zip(plan.ops, plan.ops[2:], strict=False)
+        self.loops = {
+            at: end
+            for at, (loop, end) in enumerate(loops, start=1)
+            if loop.act is Action.LOOP and end.act is Action.END
+        }
+        begins = [op.begins for op in plan.ops if op.begins is not None]
+        edges = [*begins, *(op.ends for op in plan.ops if op.ends is not None)]
         tiles = (tile for edge in edges for tile in (*edge.held, *edge.streamed, edge.made) if tile)
         self.tiles, self.came, self.since = frozenset(tiles), {}, 0
+        ages = (1 + edge.cycles + edge.latency_cycles for edge in begins)
+        self.memory = max(ages, default=0)
         self.free_at = self.left_at = self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
@@ -164,7 +175,36 @@ class Array(OnChipEngine):
             self.drained_at = max(self.drained_at, now + op.ends.cycles + op.ends.latency_cycles)
             self.came[op.ends.made] = self.drained_at
             return ()
+        if op.cycles and not op.latency_cycles and self._passes(op):
+            return ()
         return super().work(op)
+
+    def _passes(self, op: Instruction) -> bool:
+        """Run a command at once if nothing else happens before it ends; in a loop several times.
+
+        Its transfers have the ports for themselves, and last no longer than it computes.
+        """
+        now, loop = self.clock.cycle, self.loops.get(self.at)
+        for channel, cycles, _, _, alone in self.uses[self.at]:
+            is_free = alone or not (channel.lone_request or channel.arbiter.ring)
+            if not is_free or cycles > op.cycles or channel.log is not None:
+                return False
+        left = 1 if loop is None else loop.trips - self.iterations[loop.depth]
+        times = self.clock.pass_time(op.cycles, left)
+        if not times:
+            return False
+        if self.account.kept:
+            self.account.enter(now, op.site)
+            if self.account.cause is not Cause.BUSY:
+                self.account.switch(now, Cause.BUSY)
+        for channel, cycles, direction, _, _ in self.uses[self.at]:
+            channel.served_cycles += cycles * times
+            channel.idle_since = self.clock.cycle - op.cycles + cycles
+            channel.arbiter.direction = direction
+        if loop is not None:
+            self.counts[self.at] += times - 1
+            self.iterations[loop.depth] += times - 1
+        return True
 
     def _begin(self, op: Instruction, edge: FoldEdge) -> Waiting:
         """Wait until the stationary operand is in place and the stream is at the edge.
@@ -173,8 +213,8 @@ class Array(OnChipEngine):
         """
         account, clock, latency = self.account, self.clock, edge.latency_cycles
         account.enter(clock.cycle, op.site)
-        at = [self._arrival(tile) + latency for tile in edge.streamed]
-        held = [self._arrival(tile) + latency for tile in edge.held]
+        at = [self.came.get(tile, self.since) + latency for tile in edge.streamed]
+        held = [self.came.get(tile, self.since) + latency for tile in edge.held]
         at += [max(self.free_at, come) + edge.cycles for come in held]
         if not held:
             at.append(self.left_at - edge.hidden)
@@ -189,9 +229,6 @@ class Array(OnChipEngine):
             self.stage = 2
             yield clock.timeout(on_way)
         self.stage = 0
-
-    def _arrival(self, tile: str) -> int:
-        return self.came.get(tile, self.since)
 
     def lag(self, op: Instruction, tokens: Tokens) -> int:
         """Return the cycles until results have left the array after their last fold."""
@@ -214,7 +251,7 @@ class Array(OnChipEngine):
     def _keep(self, tile: str) -> None:
         """Save the arrival of a tile that is still used while the next one arrives."""
         if tile in self.tiles or tile in self.came:
-            self.came[name_before(tile)] = self._arrival(tile)
+            self.came[name_before(tile)] = self.came.get(tile, self.since)
 
     def _meet(self, op: Instruction) -> Waiting:
         """Arrive at the end of an operator; forget arrivals too long ago to matter."""
@@ -243,12 +280,6 @@ class Array(OnChipEngine):
         account.switch(self.clock.cycle, before)
         yield event
         self.came, self.since = {}, self.clock.cycle
-
-
-def memory_cycles(plan: Plan) -> int:
-    """Return the age in cycles from which the arrival of a tile no longer matters."""
-    edges = (op.begins for op in plan.ops if op.begins is not None)
-    return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
 
 
 def _tile(op: Instruction, tokens: Tokens) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
-from simaccel.machine.array import Array, NocEngine, memory_cycles
+from simaccel.machine.array import Array, NocEngine
 from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine, Multicast
 from simaccel.machine.engine_kinds import EngineKind
@@ -115,7 +115,7 @@ def connect(
         own = (engine for engine in engines if engine.resources is resources)
         by_name = dict(zip(core_walks.steps, own, strict=True))
         array = by_name.get(ARRAY)
-        array_memory_cycles = 0 if array is None else memory_cycles(array.plan)
+        array_memory_cycles = array.memory if isinstance(array, Array) else 0
         tokens_of = {
             handover: Tokens(
                 resources.clock,

@@ -38,6 +38,8 @@ class Clock(simpy.Environment, StatefulPart):
     _eid: Record[Any]
     _active_proc: Record[simpy.Process | None]
     events: Record[int]
+    skips: bool
+    """Whether cycles in which nothing else happens may pass at once (`pass_time`)."""
     cycle: Record[int]
     """The present cycle, as an integer."""
 
@@ -47,6 +49,7 @@ class Clock(simpy.Environment, StatefulPart):
         for name, kind in (("timeout", simpy.Timeout), ("event", simpy.Event)):
             setattr(self, name, MethodType(kind, self))
         self.events = 0
+        self.skips = False
         self.cycle = 0
 
     def call_in(self, cycles: int, call: Call) -> None:
@@ -75,6 +78,22 @@ class Clock(simpy.Environment, StatefulPart):
             if not event._ok:  # noqa: SLF001 - the environment is what looks at it
                 raise event._value  # noqa: SLF001 - the exception
         return True
+
+    def pass_time(self, cycles: int, times: int = 1) -> int:
+        """Pass ``cycles`` up to ``times`` times at once, before anything else happens.
+
+        Return how often, as one event: 0 if a timeout would not be the next event.
+        """
+        queue, now = self._queue, self.cycle
+        if not self.skips:
+            return 0
+        if queue:
+            times = min(times, (int(queue[0][0]) - now - 1) // cycles)
+        if times <= 0:
+            return 0
+        self.events += 1
+        self._now = self.cycle = now + times * cycles
+        return times
 
     def step(self) -> None:
         """Process the next event.

@@ -70,10 +70,12 @@ class Scope:
         self.lanes = lanes
         self.order = list(range(len(parts)))
         """The order in which parts are compared: those that differed last come first."""
-        self.movers = [
-            at for at, part in enumerate(parts) if type(part).skip is not StatefulPart.skip
-        ]
-        """The parts that a skip changes."""
+        self.gauged, self.counting, self.movers = (
+            [at for at, part in enumerate(parts) if getattr(type(part), name) is not inherited]
+            for name in ("gauges", "counters", "skip")
+            for inherited in (getattr(StatefulPart, name),)
+        )
+        """The parts that have gauges, or counters, and those that a skip changes."""
 
 
 class FastForward:
@@ -91,6 +93,7 @@ class FastForward:
     ) -> None:
         self.clock = clock
         self.engines = engines
+        self.accounts = [engine.account for engine in engines if engine.account.kept]
         self.scopes = scopes
         self.listener = listener
         self.looked_at = 0
@@ -102,8 +105,8 @@ class FastForward:
 
     def flush(self, scope: Scope) -> None:
         """Book all cycles up to now in accounts and probes."""
-        for engine in self.engines:
-            engine.account.flush(self.clock.cycle)
+        for account in self.accounts:
+            account.flush(self.clock.cycle)
         for lane in scope.lanes:
             lane.flush(self.clock.cycle)
 
@@ -111,14 +114,17 @@ class FastForward:
         """Return the present state. With a listener, flush first if counters matter."""
         if self.listener is None:
             self.flush(scope)
-        self.looked_at += 2 * len(scope.parts)
+        parts = scope.parts
+        self.looked_at += 2 * len(parts)
+        states = [part.state() for part in parts]  # channels catch up
+        gauges: list[Numbers] = [()] * len(parts)
+        counters = gauges.copy()
+        for at in scope.gauged:
+            gauges[at] = parts[at].gauges()
+        for at in scope.counting:
+            counters[at] = parts[at].counters()
         return Snapshot(
-            self.clock.cycle,
-            self.clock.events,
-            self.places(),
-            [part.state() for part in scope.parts],
-            [part.gauges() for part in scope.parts],
-            [part.counters() for part in scope.parts],
+            self.clock.cycle, self.clock.events, self.places(), states, gauges, counters
         )
 
     def compare(self, scope: Scope, old: Snapshot) -> Repetition | None:
@@ -135,8 +141,8 @@ class FastForward:
             part = scope.parts[index]
             if part.state() != old.states[index]:
                 limit = NEVER
-            elif gauges := part.gauges():
-                interval = GaugeInterval(old.cycle, now, old.gauges[index], gauges)
+            elif before := old.gauges[index]:
+                interval = GaugeInterval(old.cycle, now, before, part.gauges())
                 intervals[index] = interval
                 limit = min(limit, part.limit(interval))
             if limit < 0:

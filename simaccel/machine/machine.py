@@ -127,6 +127,7 @@ class Machine:
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.recorder = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
+            self.clock.skips = True
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.recorder)
 
@@ -213,7 +214,7 @@ class Machine:
         return [
             self.clock,
             *self.engines,
-            *(engine.account for engine in self.engines),
+            *(engine.account for engine in self.engines if engine.account.kept),
             *self.tokens,
             *self.multicasts,
             *self.tile_counts,

@@ -18,6 +18,7 @@ from simaccel.machine.detection_budget import (
     DetectionBudget,
     SharedBudget,
 )
+from simaccel.machine.clock import Clock
 from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.view import TensorView
@@ -64,6 +65,20 @@ def test_a_gemm_of_100_000_folds_is_the_same() -> None:
     program = gemm_case(gemm(m=4096, k=384, n=1024), m=64, k=384, n=64).program
     fast, full = _same(program, EDGE)
     assert fast.events < full.events / 20
+
+
+@pytest.mark.parametrize(
+    ("due", "passed"), [(None, 3), (16, 3), (15, 2), (11, 2), (10, 1), (6, 1), (5, 0), (0, 0)]
+)
+def test_cycles_pass_at_once_before_the_next_event(due: int | None, passed: int) -> None:
+    """Up to three times 5 cycles: not in the cycle of an event, which comes first."""
+    clock = Clock()
+    if due is not None:
+        clock.call_in(due, lambda _: None)
+    assert (clock.pass_time(5, 3), clock.cycle, clock.events) == (0, 0, 0)
+    clock.skips = True
+    assert clock.pass_time(5, 3) == passed
+    assert (clock.cycle, clock.events) == (5 * passed, int(passed > 0))
 
 
 @pytest.mark.parametrize("keys", [250, 4096])
