@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.arbiters import RoundRobinArbiter, ServiceRequest
 from simaccel.machine.array import Array
+from simaccel.machine.clock import Clock
 from simaccel.machine.detection_budget import (
     EVENT_POINTS,
     LOOK_POINTS,
@@ -18,7 +19,6 @@ from simaccel.machine.detection_budget import (
     DetectionBudget,
     SharedBudget,
 )
-from simaccel.machine.clock import Clock
 from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.view import TensorView
