@@ -24,7 +24,7 @@ from simaccel.cli.settings import NamedValues, fault, option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.files.targets import STDOUT, writing_text
-from simaccel.report.units import count_text, cycles_text
+from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -200,7 +200,7 @@ def show_workload(
     notes = (
         (import_table(imported), *import_lines(imported)) if imported else workload.account.lines()
     )
-    title = [workload_title(workload), f"{cycles_text(workload.macs)} MACs"]
+    title = [workload_title(workload), f"{workload.macs:,} MACs"]
     title += [f"{count_text(len(rows), 'operator')}"]
     title += [f"repeated {workload.repeat} times"] if workload.repeat > 1 else []
     fingerprint = f"fingerprint: {workload.fingerprint}"

@@ -20,12 +20,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Mapping
 from simaccel.report.accounts import given_up_amounts
-from simaccel.report.mapspaces import (
-    accesses_table,
-    fanouts_table,
-    mapped_table,
-    mapspace_json,
-)
+from simaccel.report.mapspaces import accesses_table, fanouts_table, mapped_table, mapspace_json
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
 from simaccel.schedulers import settle_options

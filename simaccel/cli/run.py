@@ -37,7 +37,7 @@ from simaccel.cli.settings import RowCount, SettingOption, is_of_experiment, opt
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.dataflows import DEPLOYED
 from simaccel.files.targets import STDOUT
-from simaccel.report.units import count_text, cycles_text
+from simaccel.report.units import count_text
 from simaccel.units import UNFILLED
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _run(
         result = run(
             *inputs,
             options=replace(experiment.options, on_account=_account_printer(experiment, bar)),
-            progress=lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
+            progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
             fast_forward=fast_forward,
         )
     searched = given_up_json(report.losses, experiment.objective)  # by a search before

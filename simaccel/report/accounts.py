@@ -11,7 +11,6 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
     bytes_text,
-    cycles_text,
     figure_text,
     fine_share_text,
     short_share_text,
@@ -99,7 +98,7 @@ def whole_lines(result: ExperimentResult, objective: Objective) -> list[str]:
     if not floor:
         return []
     above = f"at most {excess_text(result.run.cycles / floor, 2)} above any mapping, fused or not"
-    why = f"folds of the array or bytes that must move take {cycles_text(int(floor))} cycles"
+    why = f"folds of the array or bytes that must move take {int(floor):,} cycles"
     return [f"all operators: {above} ({why})"]
 
 
@@ -129,7 +128,7 @@ def given_up_amounts(
 
 
 _FIGURES: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
-    "cycles": ("cycles", lambda n: f"{cycles_text(round(n))} cycles"),
+    "cycles": ("cycles", lambda n: f"{round(n):,} cycles"),
     "dram_bytes": ("DRAM bytes", lambda n: f"{bytes_text(n)} of DRAM"),
     "energy_pj": ("energy", partial(figure_text, unit="pJ")),
 }

@@ -11,7 +11,7 @@ from simaccel.files.accounting import MOST_LISTED
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
 from simaccel.report.tables import Column, Table, tabulate, texts
-from simaccel.report.units import bytes_text, cycles_text, share_text
+from simaccel.report.units import bytes_text, share_text
 from simaccel.workload import Einsum, Network, Transformer, Workload, network
 
 
@@ -160,6 +160,6 @@ def whole_line(workload: Workload) -> str:
     weights = sum(workload.tensor_bytes(name) for name, one in tensors if one.kind == "weight")
     share = f"(of 4 bytes {share_text(4 * biases / weights)} of the weights)"
     return (
-        f"left out: {cycles_text(biases)} biases or shifts of batch norms {share}, which are the "
+        f"left out: {biases:,} biases or shifts of batch norms {share}, which are the "
         "initial values of sums, and rectifiers, which are applied as results leave the array"
     )

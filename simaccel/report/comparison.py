@@ -11,13 +11,7 @@ from typing import Any, Final
 from simaccel.report.accounts import given_up_lines
 from simaccel.report.rows import stall_figures, traffic_figures, user_estimate_figures, work_figures
 from simaccel.report.tables import Column, Row, Table, pick, study_columns, tabulate, texts
-from simaccel.report.units import (
-    count_text,
-    cycles_text,
-    error_text,
-    figure_text,
-    terms_text,
-)
+from simaccel.report.units import count_text, error_text, figure_text, terms_text
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.figures import run_figures
@@ -129,8 +123,7 @@ def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each user's estimate: the terms of the bound, and the waits."""
     names = varied_names(rows)
     return [
-        f"{_run_text(row, names)}: "
-        f"estimate {cycles_text(round(row.estimate_cycles))}; {_consists(row.result)}"
+        f"{_run_text(row, names)}: estimate {round(row.estimate_cycles):,}; {_consists(row.result)}"
         for row in rows
         if row.estimate_cycles is not None and row.result is not None
     ]
@@ -140,8 +133,7 @@ def _consists(result: dict[str, Any]) -> str:
     bound = result["bound"]
     parts = {"bound": bound["terms"], "waits": bound["waiting_by_cause"]}
     return "; ".join(
-        f"{what} {cycles_text(sum(cycles.values()))}"
-        + (f" = {terms_text(cycles)}" if cycles else "")
+        f"{what} {sum(cycles.values()):,}" + (f" = {terms_text(cycles)}" if cycles else "")
         for what, cycles in parts.items()
     )
 

@@ -15,7 +15,7 @@ from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.tables import Column, Row, Table, pick, tabulate
-from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text
+from simaccel.report.units import error_text, fine_share_text, short_share_text
 from simaccel.run.limits import OF_UNIT, operators_of
 from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.units import CAUSES, cause_text
@@ -123,10 +123,10 @@ def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
 def _terms_table(item: OwnEstimate) -> Table:
     rows = [(_term_text(term), term.cycles, _HAS[term.is_lacking]) for term in item.terms]
     columns = (
-        Column("term", "", itemgetter(0), "text"),
-        Column("cycles", "", lambda row: cycles_text(row[1])),
-        Column("of all", "", lambda row: _share_text(item, row[1])),
-        Column("in the estimate", "", itemgetter(2), "wrapped"),
+        Column("term", itemgetter(0), kind="text"),
+        Column("cycles", itemgetter(1), "cycles"),
+        Column("of all", lambda row: _share_text(item, row[1])),
+        Column("in the estimate", itemgetter(2), kind="wrapped"),
     )
     return tabulate([*rows, (item.name, item.cycles, "")], columns)
 
@@ -139,11 +139,11 @@ def own_estimate_parts(outcome: Sequence[OwnEstimate]) -> list[Table | str]:
 def _summary(one: OwnEstimate) -> str:
     error = error_text((one.estimate_cycles - one.cycles) / one.cycles) if one.cycles else "-"
     lacks = [term for term in one.terms if term.is_lacking]
-    missing = " + ".join(f"{_term_text(term)} {cycles_text(term.cycles)}" for term in lacks)
+    missing = " + ".join(f"{_term_text(term)} {term.cycles:,}" for term in lacks)
     rest = one.unexplained_cycles
-    unexplained = f"unexplained {'-' * (rest < 0)}{cycles_text(abs(rest))}"
+    unexplained = f"unexplained {'-' * (rest < 0)}{abs(rest):,}"
     return (
-        f"estimate of {one.name} {cycles_text(one.estimate_cycles)} of {cycles_text(one.cycles)} "
+        f"estimate of {one.name} {one.estimate_cycles:,} of {one.cycles:,} "
         f"cycles ({error}): lacks {missing or 'nothing'}; {unexplained}"
     )
 

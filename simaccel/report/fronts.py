@@ -9,13 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simaccel.pareto import pick_evenly
-from simaccel.report.tables import (
-    Table,
-    pick,
-    study_columns,
-    tabulate,
-    texts,
-)
+from simaccel.report.tables import Table, pick, study_columns, tabulate, texts
 from simaccel.report.units import count_text
 from simaccel.study.points import Figures, StudyRow
 

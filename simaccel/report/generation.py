@@ -9,7 +9,6 @@ from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
-    cycles_text,
     error_text,
     figure_text,
     seconds_text,
@@ -110,9 +109,9 @@ def classes_line(result: ExperimentResult) -> str:
     roofline = roofline_cycles(result.workload, result.accelerator)
     masked = masked_macs(result.workload)
     share = share_text(masked / result.workload.macs)
-    mask = f"; {cycles_text(masked)} MACs ({share}) are masked" if masked else ""
+    mask = f"; {masked:,} MACs ({share}) are masked" if masked else ""
     return (
-        f"DRAM by class: {', '.join(parts)}; roofline {cycles_text(roofline)} cycles "
+        f"DRAM by class: {', '.join(parts)}; roofline {roofline:,} cycles "
         f"({share_text(roofline / result.run.cycles)} of simulated){mask}"
     )
 
@@ -161,7 +160,7 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
         head = f"time to first token {time}, of the first micro-batch {first}"
     rate = run.tokens_per_second
     what = (
-        f"{head} ({cycles_text(run.cycles)} cycles, bubbles {share_text(run.bubbles)}), "
+        f"{head} ({run.cycles:,} cycles, bubbles {share_text(run.bubbles)}), "
         f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.pod.count:,.4g} of each, "
         f"{figure_text(run.token_energy_pj, 'pJ')} per token"
     )

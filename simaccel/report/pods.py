@@ -17,7 +17,6 @@ from simaccel.report.tables import pick
 from simaccel.report.units import (
     bytes_text,
     count_text,
-    cycles_text,
     figure_text,
     seconds_text,
     share_text,
@@ -256,7 +255,7 @@ def start_lines(result: ExperimentResult) -> list[str]:
     """Return a line on the time a host takes to start the program, if the compiler states it."""
     cycles, seconds = result.program_start_cycles, result.accelerator.seconds
     whole = seconds_text(seconds(cycles + result.run.cycles))
-    text = f"start of the program: {seconds_text(seconds(cycles))} ({cycles_text(cycles)} cycles)"
+    text = f"start of the program: {seconds_text(seconds(cycles))} ({cycles:,} cycles)"
     return [f"{text} of the host, once a run and beside it: {whole} in all"] if cycles else []
 
 

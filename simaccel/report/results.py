@@ -19,7 +19,6 @@ from simaccel.report.tables import Column, Table, figure_columns, tabulate, text
 from simaccel.report.units import (
     bytes_text,
     count_text,
-    cycles_text,
     energy_text,
     error_text,
     figure_text,
@@ -165,8 +164,8 @@ def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
     """Return the answer: time, utilisation, the limit, and the speedup without that limit."""
     run, limit, gain = result.run, result.limit, speedups.without_limit
     text = (
-        f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
-        f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
+        f"{seconds_text(result.accelerator.seconds(run.cycles))} ({run.cycles:,} "
+        f"cycles, bound {result.prediction.bound_cycles:,}) at "
         f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, speedups)} "
         f"({', '.join([*limit.fields, _SHARES.get(limit.name, 'busy')])} "
         f"{short_share_text(limit.share)} of the time)"
@@ -196,7 +195,7 @@ def _limit_text(result: ExperimentResult, speedups: LimitSpeedups) -> str:
         starts = round(limit.share * result.run.cycles) // each
         return f"{count_text(starts, 'start')} of {seconds_text(on.seconds(each))}"
     if limit.name == LOADING:
-        return f"{limit.text}, {cycles_text(on.array.cols)} elements a cycle"
+        return f"{limit.text}, {on.array.cols:,} elements a cycle"
     quick, gain = speedups.without_sfu_latency, speedups.without_limit
     if quick is not None and gain is not None and quick - 1 > (gain - 1) / 2:
         cycles = count_text(on.sfu.latency_cycles, "cycle")
@@ -328,10 +327,7 @@ def against_bound(result: ExperimentResult) -> str:
     predicted, cycles = result.prediction, result.run.cycles
     time = seconds_text(result.accelerator.seconds(cycles))
     largest = max(predicted.bound_terms, key=lambda name: predicted.bound_terms[name])
-    lead = (
-        f"simulated {cycles_text(cycles)} cycles ({time}), "
-        f"bound {cycles_text(predicted.bound_cycles)} ({largest})"
-    )
+    lead = f"simulated {cycles:,} cycles ({time}), bound {predicted.bound_cycles:,} ({largest})"
     return f"{lead}: {waiting_text(result.run, predicted.bound_terms)}"
 
 
@@ -353,7 +349,7 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
 
 def cost_line(result: ExperimentResult) -> str:
     """Return the cost of the run: its wall time and events."""
-    events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
+    events, seconds = f"{result.run.events:,}", seconds_text(result.wall_seconds)
     searched = f", the search before it {seconds_text(result.search_seconds)}"
     return f"{events} events in {seconds} of wall time{searched if result.search_seconds else ''}"
 

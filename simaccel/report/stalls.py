@@ -21,14 +21,7 @@ from simaccel.diagnosis.verdict import (
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.hardware.cores import without_core
 from simaccel.report.tables import Column, Table, pick, tabulate, texts
-from simaccel.report.units import (
-    bytes_text,
-    count_text,
-    cycles_text,
-    heading_text,
-    share_text,
-    short_share_text,
-)
+from simaccel.report.units import bytes_text, count_text, heading_text, share_text, short_share_text
 from simaccel.report.verdict import engine_text, freed_text, sentences
 from simaccel.trace import Stall
 from simaccel.units import ARRAY, FREED, LIMITS, SFU, cause_text
@@ -77,8 +70,8 @@ def _what_if_parts(
         )
     if now != analysis.cycles:
         yield (
-            f"the trace's {cycles_text(analysis.cycles)} cycles are those of simaccel "
-            f"{analysis.version}; this one takes {cycles_text(now)}, to which the table compares"
+            f"the trace's {analysis.cycles:,} cycles are those of simaccel "
+            f"{analysis.version}; this one takes {now:,}, to which the table compares"
         )
 
 
@@ -121,7 +114,7 @@ def engines_table(part: OperatorDiagnosis) -> Table:
 
     def cycles(engine: str, cause: str) -> str:
         n = part.engines[engine].get(cause, 0)
-        return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
+        return f"{n:,}\n{share_text(n / part.cycles)}" if n else "\n"
 
     columns = (Column(head, partial(cycles, cause=cause)) for cause, head in _headers(causes))
     return tabulate(part.engines, (Column(part.name, "", kind="text"), *columns))
@@ -188,14 +181,13 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
         if len(freed.resources) == 1:
             meaning = FREED[freed.resources[0]][1].format(slots=FREE_SLOTS)
         speed = "-" if gain is None else f"{gain:.3f} x"
-        saved = cycles_text(before - after)
-        rows.append((freed_text(freed.resources), after, saved, speed, meaning))
+        rows.append((freed_text(freed.resources), after, f"{before - after:,}", speed, meaning))
     columns = (
-        Column("infinitely fast", "", itemgetter(0), "text"),
-        Column("cycles", "", lambda row: cycles_text(row[1])),
-        Column("saved", "", itemgetter(2)),
-        Column("speedup", "", itemgetter(3)),
-        Column("meaning", "", itemgetter(4), "wrapped"),
+        Column("infinitely fast", itemgetter(0), kind="text"),
+        Column("cycles", itemgetter(1), "cycles"),
+        Column("saved", itemgetter(2)),
+        Column("speedup", itemgetter(3)),
+        Column("meaning", itemgetter(4), kind="wrapped"),
     )
     return tabulate(rows, columns)
 
@@ -330,7 +322,7 @@ def _lead(
         shown.append(
             f"Dataflow {flow.dataflow} moves {bytes_text(flow.proposed_bytes)} with DRAM for "
             f"{', '.join(flow.operators)} instead of {bytes_text(flow.moved_bytes)}, alone "
-            f"in {cycles_text(flow.proposed_cycles)} instead of {cycles_text(flow.cycles)} "
+            f"in {flow.proposed_cycles:,} instead of {flow.cycles:,} "
             f"cycles ({flow.cycles / flow.proposed_cycles:.2f} x)."
         )
     return " ".join([f"{part.name} costs most, {share} of the cycles.", *shown])

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simaccel.diagnosis.difference import CycleDifference, Difference
 from simaccel.report.tables import Column, Table, pick, tabulate
-from simaccel.report.units import cycles_text, error_text, short_share_text
+from simaccel.report.units import error_text, short_share_text
 from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
 
@@ -96,7 +96,7 @@ def _verdict(found: Difference) -> str:
 
 
 def _change_text(cycles: int) -> str:
-    return f"{cycles_text(abs(cycles))} cycles {'more' if cycles > 0 else 'fewer'}"
+    return f"{abs(cycles):,} cycles {'more' if cycles > 0 else 'fewer'}"
 
 
 def _by_cause(found: Difference) -> str:

@@ -26,15 +26,6 @@ _HEAD = 4
 """Letters that remain of a common beginning of names."""
 
 
-def cycles_text(cycles: int) -> str:
-    """Return a count of cycles, events or MACs as text.
-
-    >>> cycles_text(1234567)
-    '1,234,567'
-    """
-    return f"{cycles:,}"
-
-
 def seconds_text(seconds: float) -> str:
     """Return a time as text.
 
@@ -193,7 +184,7 @@ def space_text(count: int) -> str:
 UNKNOWN: Final = "unknown"
 """The text of an unknown figure."""
 _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
-    **dict.fromkeys(("count", "cycles"), lambda n: cycles_text(round(n))),
+    **dict.fromkeys(("count", "cycles"), lambda n: f"{round(n):,}"),
     "s": seconds_text,
     "share": share_text,
     "B": bytes_text,
@@ -241,4 +232,4 @@ def terms_text(cycles: Mapping[str, int]) -> str:
     'array 64 + fill 9 + DRAM latency 3'
     """
     largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
-    return " + ".join(f"{cause_text(name)} {cycles_text(n)}" for name, n in largest)
+    return " + ".join(f"{cause_text(name)} {n:,}" for name, n in largest)

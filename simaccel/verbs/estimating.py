@@ -17,7 +17,6 @@ from simaccel.program.fit import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
-from simaccel.report.units import cycles_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
 from simaccel.verbs.inputs import (
@@ -57,7 +56,7 @@ class EstimateResult(ShownResult):
         return self.prediction.bound_cycles
 
     def __repr__(self) -> str:
-        bound = f"bound {cycles_text(self.bound_cycles)} cycles"
+        bound = f"bound {self.bound_cycles:,} cycles"
         return f"<EstimateResult {self.title}, {bound} ({self.prediction.bound_by})>"
 
     def _parts(self) -> Iterable[Table | str]:

@@ -20,13 +20,7 @@ from simaccel.study.figures import OBJECTIVES, searched_objective
 from simaccel.study.parallel import most_workers, open_workers
 from simaccel.study.parameters import AxisReader, Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
-from simaccel.study.space import (
-    DesignSpace,
-    Draw,
-    Settings,
-    draw,
-    require_sizes,
-)
+from simaccel.study.space import DesignSpace, Draw, Settings, draw, require_sizes
 from simaccel.study.store import open_store, store_in
 from simaccel.verbs.inputs import (
     AcceleratorLike,

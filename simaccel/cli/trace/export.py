@@ -16,7 +16,6 @@ from simaccel.cli.settings import fault, option
 from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
-from simaccel.report.units import cycles_text
 
 _PARQUET: Final = "parquet"
 """The only binary format."""
@@ -103,8 +102,7 @@ def export(
     if output != STDOUT and as_json:
         show_json({"file": output, "events": n_events, "from": part.start, "to": part.end})
     elif output != STDOUT:
-        window = f"cycles {cycles_text(part.start)} to {cycles_text(part.end)}"
-        show(f"{output}: {cycles_text(n_events)} events of {window}")
+        show(f"{output}: {n_events:,} events of cycles {part.start:,} to {part.end:,}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.settings import option
 from simaccel.cli.trace.opening import checked_trace, require_files
-from simaccel.report.units import bytes_text, cycles_text, seconds_text
+from simaccel.report.units import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader
@@ -65,8 +65,8 @@ def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("version", figures["version"]),
         ("schema version", str(figures["schema_version"])),
         ("file size", bytes_text(figures["file_bytes"])),
-        ("rows", cycles_text(figures["rows"])),
-        ("segments", cycles_text(figures["segments"])),
+        ("rows", f"{figures['rows']:,}"),
+        ("segments", f"{figures['segments']:,}"),
         ("run", _run(trace)),
         ("engines", ", ".join(trace.engines)),
         ("channels", ", ".join(trace.channels)),
@@ -85,7 +85,7 @@ def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _run(trace: TraceReader) -> str:
-    cycles = f"{cycles_text(trace.cycles)} cycles"
+    cycles = f"{trace.cycles:,} cycles"
     if trace.header.accelerator:
         cycles += f" ({seconds_text(trace.accelerator().seconds(trace.cycles))})"
     return f"partial: ended at {cycles}, before its end" if trace.partial else f"whole, {cycles}"

@@ -14,7 +14,7 @@ from simaccel.cli.trace.opening import checked_trace, read_window
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.figures import KINDS
-from simaccel.report.units import bytes_text, cycles_text
+from simaccel.report.units import bytes_text
 
 
 @click.command(cls=Command)
@@ -64,7 +64,7 @@ def plot(
         shown = plot_trace(trace, output, options, force=force)
     for name in kinds:
         first, last = shown.cycles(name)
-        show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")
+        show(f"{name}: cycles {first:,} to {last:,}")
     show(f"figure: {output}")
 
 

@@ -13,7 +13,6 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import RowCount, option
 from simaccel.cli.trace.opening import checked_trace, read_window
-from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
     from simaccel.diagnosis.stalls import Diagnosis
@@ -87,9 +86,8 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
 def _title(trace: TraceReader, found: Diagnosis) -> str:
     from simaccel.report.titles import trace_title
 
-    cycles = f"{cycles_text(found.total.cycles)} cycles"
+    cycles = f"{found.total.cycles:,} cycles"
     if found.total.cycles < trace.cycles:
-        ends = f"{cycles_text(found.start)} to {cycles_text(found.end)}"
-        cycles = f"cycles {ends}, {cycles} of {cycles_text(trace.cycles)}"
+        cycles = f"cycles {found.start:,} to {found.end:,}, {cycles} of {trace.cycles:,}"
     partial = ", as far as the run came (the trace is partial)" if trace.partial else ""
     return f"{trace_title(trace)}: {cycles}{partial}"

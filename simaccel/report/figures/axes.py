@@ -15,7 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
 from simaccel.report.figures.style import CAUSE_LABELS, SMALL_POINTS, cause_look, in_order
-from simaccel.report.units import cycles_text
 
 _UNITS: Final = (
     (10**12, "trillion cycles"),
@@ -74,7 +73,7 @@ def cycle_axis(axes: Axes, start: int, end: int) -> None:
     axes.xaxis.set_major_locator(places)
     axes.xaxis.set_major_formatter(lambda value, _: number_text(value / size))
     axes.set_xlim(0, length)
-    origin = f" after cycle {cycles_text(start)}" if start else ""
+    origin = f" after cycle {start:,}" if start else ""
     axes.set_xlabel(f"time ({unit}{origin})")
 
 

@@ -11,12 +11,7 @@ from typing import Any, Final, Literal
 from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from simaccel.numbers import is_logarithmic
-from simaccel.report.figures.axes import (
-    LETTERS_PER_INCH,
-    draw_legend,
-    freeze_layout,
-    inches_of,
-)
+from simaccel.report.figures.axes import LETTERS_PER_INCH, draw_legend, freeze_layout, inches_of
 from simaccel.report.figures.names import Name, name_places
 from simaccel.report.figures.style import (
     LIMIT_COLOUR,

@@ -21,7 +21,7 @@ from simaccel.report.figures.comparison import (
 )
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import Panel, ShownWindow, part_text
-from simaccel.report.units import cycles_text, short_names, short_share_text
+from simaccel.report.units import short_names, short_share_text
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
 
@@ -134,7 +134,7 @@ def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> 
     draw_causes(axes, places, [*map(_shares, stacks)], filled, _BAR_HEIGHT, lying=True)
     for at, stack in enumerate(stacks):
         part = "" if at == len(stacks) - 1 else f" ({short_share_text(stack.total / run)})"
-        cycles = f"{stack.total / size:#.3g}".rstrip(".") if size > 1 else cycles_text(stack.total)
+        cycles = f"{stack.total / size:#.3g}".rstrip(".") if size > 1 else f"{stack.total:,}"
         axes.text(_BEHIND, at, cycles + part, va="center", fontsize="small")
     axes.text(_BEHIND, -0.55, f"{unit}\n(share)", va="bottom", fontsize="small")
     if len(stacks) > 1:

@@ -25,7 +25,6 @@ from simaccel.report.figures.axes import (
 from simaccel.report.figures.comparison import visible_causes
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import CycleWindow, Panel, ShownWindow, mark_period, part_text
-from simaccel.report.units import cycles_text
 from simaccel.trace import TraceError, TraceReader, UtilisationSeries
 from simaccel.trace.schema import Cycles
 from simaccel.units import ARRAY
@@ -87,7 +86,7 @@ def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     seen = visible_causes(dict(zip(whole.causes, lane, strict=True)) for lane in shares.tolist())
     period = ""
     if window.times:
-        length, times = cycles_text(window.period_cycles), cycles_text(window.times)
+        length, times = f"{window.period_cycles:,}", f"{window.times:,}"
         period = f"; dashed: a period of {length} cycles, {times}\N{NO-BREAK SPACE}times"
     return Panel(
         f"Engines{means}, {part_text(trace, window.start, window.end)}{period}",

@@ -15,7 +15,7 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.style import Artist, Axes, SubFigure
-from simaccel.report.units import cycles_text, seconds_text
+from simaccel.report.units import seconds_text
 from simaccel.trace import RepeatedSegment, TraceError, TraceReader
 
 READABLE_EVENTS: Final = 400
@@ -276,13 +276,13 @@ def part_text(trace: TraceReader, start: int, end: int) -> str:
     """Return which part of a run is shown, in cycles and in time."""
     hz = trace.accelerator().clock_hz
     all_cycles, time, run = (
-        cycles_text(trace.cycles),
+        f"{trace.cycles:,}",
         seconds_text((end - start) / hz),
         seconds_text(trace.cycles / hz),
     )
     if (start, end) == (0, trace.cycles):
         return f"all {all_cycles} cycles ({_whole(time)})"
-    part = f"cycles {cycles_text(start)} to {cycles_text(end)} of {all_cycles}"
+    part = f"cycles {start:,} to {end:,} of {all_cycles}"
     return f"{part} ({_whole(time)} of {_whole(run)})"
 
 

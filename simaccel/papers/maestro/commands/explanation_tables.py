@@ -19,7 +19,7 @@ from simaccel.papers.maestro.commands.explanation_figures import (
 )
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, pick, table_html, tabulate, texts
-from simaccel.report.units import bytes_text, cycles_text, error_text, share_text
+from simaccel.report.units import bytes_text, error_text, share_text
 from simaccel.report.verdict import engine_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
 from simaccel.units import cause_text
@@ -206,7 +206,7 @@ def _time_rows(group: GroupExplanation) -> Iterator[Row]:
 
 def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
     for each in group.disagreements:
-        write = bytes_text if each.unit == "bytes" else cycles_text
+        write = bytes_text if each.unit == "bytes" else "{:,}".format
         by = each.other - each.machine
         share = "" if each.relative is None else f" ({share_text(each.relative)})"
         yield {

@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
-from simaccel.report.units import count_text, cycles_text, figure_text, rounded_count, share_text
+from simaccel.report.units import count_text, figure_text, rounded_count, share_text
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design
@@ -101,7 +101,7 @@ def _reuse_text(factor: float | str) -> str:
 
 
 def _whole_text(value: float) -> str:
-    return cycles_text(int(value))
+    return f"{int(value):,}"
 
 
 _SUMMED: Final = ("macs_counted", "runtime_cycles", "energy_total_xmac")

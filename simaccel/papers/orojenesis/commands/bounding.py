@@ -26,7 +26,7 @@ from simaccel.papers.orojenesis.whole import (
 )
 from simaccel.report.tables import Column, Row, Table, pick, tabulate
 from simaccel.report.titles import workload_title
-from simaccel.report.units import bytes_text, cycles_text
+from simaccel.report.units import bytes_text
 from simaccel.run.memories import least_memory_cycles
 from simaccel.study.placement import gather_placed
 from simaccel.verbs.inputs import (
@@ -123,7 +123,7 @@ class Bound(ShownResult):
         The table has the points of the front; of many, evenly spaced ones.
         """
         bound, (room, moved), rows = self.found, self.found.front.largest, self._rows()
-        effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
+        effectual = f"maximal effectual buffer {bytes_text(room)} ({room:,} B)"
         gap = f"{moved / self.compulsory_bytes:.3f} x the compulsory "
         shown = sorted({round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)})
         columns = [
@@ -138,7 +138,7 @@ class Bound(ShownResult):
             f"{effectual}: a larger one saves nothing",
             f"there {bytes_text(moved)}, {gap}{bytes_text(self.compulsory_bytes)}",
             tabulate([rows[at] for at in shown], columns[: 5 if self.accelerator else 4]),
-            f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
+            f"{len(bound.front)} points over {bound.mappings:,} mappings",
         ]
         if not bound.all_sizes:
             parts.append(
@@ -158,7 +158,7 @@ class Bound(ShownResult):
             return
         gap = f"{chosen.dram_bytes / self.compulsory_bytes:.2f} x compulsory"
         least = f"{bytes_text(chosen.dram_bytes)} ({gap})"
-        attained = f"attained with {cycles_text(chosen.buffer_bytes)} B"
+        attained = f"attained with {chosen.buffer_bytes:,} B"
         yield f"bound of any mapping with {room}: {least}, {attained}"
         if chosen.moved_bytes != chosen.dram_bytes:
             why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
