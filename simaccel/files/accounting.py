@@ -151,6 +151,11 @@ def account_keys(
             yield AccountEntry(name, "not taken", why, macs=macs)
 
 
+def split_names(text: str) -> frozenset[str]:
+    """Return the names in a text, between blanks and ends of lines."""
+    return frozenset(text.split())
+
+
 def _total(entries: Collection[AccountEntry]) -> tuple[int, int, int]:
     macs = sum(entry.macs or 0 for entry in entries)
     return len(entries), macs, sum(entry.elements for entry in entries)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys, split_names
 from simaccel.files.documents import read_text
 from simaccel.importers.hugging_face.configuration import (
     PART,
@@ -30,7 +30,7 @@ from simaccel.workload.names import clean_name
 
 _NAMING: Final = "a name, or how the model is made and trained"
 _POSITIONS: Final = "angles of rotary embeddings, which cost the same"
-_NAMES: Final = """
+_NAMES: Final = split_names("""
 architectures transformers_version task_specific_params auto_map pretraining_tp use_cache
 output_past gradient_checkpointing id2label label2id problem_type is_encoder_decoder is_decoder
 finetuning_task cache_implementation output_attentions n_ctx router_aux_loss_coef
@@ -38,9 +38,9 @@ output_router_logits return_dict router_jitter_noise input_jitter_noise moe_aux_
 encoder_stride reorder_and_upcast_attn norm_topk_prob
 scale_attn_by_inverse_layer_idx num_labels output_hidden_states tie_weights_ sinusoidal_pos_embds
 add_cross_attention n_positions
-"""
+""")
 _HARMLESS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_NAMES.split(), _NAMING),
+    **dict.fromkeys(_NAMES, _NAMING),
     **dict.fromkeys(("rope_theta", "rope_scaling", "rope_parameters"), _POSITIONS),
     **dict.fromkeys(("rope_local_base_freq", "rope_interleaved"), _POSITIONS),
     **dict.fromkeys(("torch_dtype", "dtype"), "--precision or the accelerator says it"),

@@ -213,7 +213,6 @@ def _count_tokens(place: NodePlace, operand: NodeInput, past: int) -> int:
 
 _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] = {
     ("", "Attention"): _onnx,
-    ("ai.onnx", "Attention"): _onnx,
     ("com.microsoft", "MultiHeadAttention"): _multi_head,
     ("com.microsoft", "GroupQueryAttention"): _group_query,
     ("com.microsoft", "Attention"): _read_projections,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.files.accounting import AccountEntry
+from simaccel.files.accounting import AccountEntry, split_names
 from simaccel.files.limits import MAX_SHAPE_NUMBERS
 from simaccel.importers.onnx_files.constants import (
     MOVES,
@@ -38,18 +38,13 @@ _INTS = 7
 """ONNX's number of an attribute that is a list of whole numbers."""
 _WHOLE: Final = frozenset((6, 7, 9))
 """ONNX's type numbers of INT32, INT64 and BOOL."""
-_COMPUTED: Final = frozenset(
-    (
-        *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Concat"),
-        *("ConstantOfShape", "CumSum", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor"),
-        *("Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less"),
-        *("LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Pow"),
-        *("Range", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape"),
-        *("Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split"),
-        *("Sqrt", "Squeeze", "Sub", "Sum", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
-        "Xor",
-    )
-)
+_COMPUTED: Final = split_names("""
+Abs Add And ArgMax ArgMin Cast CastLike Ceil Clip Concat ConstantOfShape CumSum Div Equal Exp Expand
+Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Log
+Max Min Mod Mul Neg NonZero Not Or Pow Range Reciprocal ReduceMax ReduceMin ReduceProd ReduceSum
+Reshape Round ScatterElements ScatterND Shape Sign Size Slice Split Sqrt Squeeze Sub Sum Tile
+Transpose Trilu Unsqueeze Where Xor
+""")
 """Kinds of nodes whose values are computed: arithmetic of shapes, in the memory of their outputs.
 
 The reference implementations of others (a pooling with pads, a resize) may take any memory.
@@ -128,10 +123,7 @@ class ConstantFolder:
         graph, forgotten = self.model.graph, {}
         for info in (*graph.value_info, *graph.output):
             kind = info.type.tensor_type
-            sizes = [
-                dims.get(d.dim_param, d.dim_value) if d.dim_param else d.dim_value
-                for d in kind.shape.dim
-            ]
+            sizes = [dims.get(d.dim_param, d.dim_value) for d in kind.shape.dim]
             if info.type.HasField("tensor_type") and kind.HasField("shape") and all(sizes):
                 forgotten[info.name] = tuple(sizes), kind.elem_type
         del graph.value_info[:]
@@ -231,11 +223,11 @@ class ConstantFolder:
     def _run(self, node: Proto, values: Mapping[str, Value]) -> list[Value] | None:
         """Return a node's results by ONNX's reference evaluator; None if that fails."""
         helper = self.onnx.helper
-        infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in values]
-        outputs = [helper.make_value_info(name, self.onnx.TypeProto()) for name in node.output]
-        graph = helper.make_graph(
-            [node], "node", infos, [output for output in outputs if output.name]
+        inputs, outputs = (
+            [helper.make_value_info(name, self.onnx.TypeProto()) for name in names if name]
+            for names in (values, node.output)
         )
+        graph = helper.make_graph([node], "node", inputs, outputs)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")

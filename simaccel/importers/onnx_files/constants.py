@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simaccel.files.accounting import AccountEntry
+from simaccel.files.accounting import AccountEntry, split_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,12 +24,9 @@ Proto: TypeAlias = Any
 """A message of ONNX's, whose classes have no types."""
 Shape: TypeAlias = tuple[int, ...]
 """The sizes of a tensor's dimensions."""
-MOVES: Final = frozenset(
-    (
-        *("Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"),
-        *("Transpose", "Unsqueeze"),
-    )
-)
+MOVES: Final = split_names("""
+Concat Expand Flatten Identity Reshape Slice Squeeze Tile Transpose Unsqueeze
+""")
 """Kinds of nodes that only give their elements another form."""
 UNMOVED_SCALES: Final = "scales and zero points of blocks are not moved"
 SMALL: Final = 4096

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from simaccel.files.accounting import split_names
 from simaccel.importers.onnx_files.constants import Proto, Shape
 
 Made = tuple[Shape, int]
@@ -12,15 +13,11 @@ Made = tuple[Shape, int]
 _FLOAT: Final = 1
 _UINT8: Final = 2
 _INT32: Final = 6
-ALIKE: Final = frozenset(
-    (
-        *("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu"),
-        *("QLinearSoftmax", "DequantizeLinear", "QuantizeLinear", "SkipLayerNormalization"),
-        *("SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "BiasAdd"),
-        *("LayerNormalization", "RotaryEmbedding", "GroupNormalization"),
-        "MeanVarianceNormalization",
-    )
-)
+ALIKE: Final = split_names("""
+BiasGelu FastGelu Gelu QuickGelu QLinearSigmoid QLinearLeakyRelu QLinearSoftmax DequantizeLinear
+QuantizeLinear SkipLayerNormalization SkipSimplifiedLayerNormalization SimplifiedLayerNormalization
+BiasAdd LayerNormalization RotaryEmbedding GroupNormalization MeanVarianceNormalization
+""")
 """Kinds whose first output has the shape of the first input."""
 
 

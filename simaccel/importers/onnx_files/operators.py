@@ -9,26 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from simaccel.files.accounting import AccountEntry
+from simaccel.files.accounting import AccountEntry, split_names
 from simaccel.importers.onnx_files import attention, products, vectors, view_nodes
 from simaccel.importers.onnx_files.constants import MOVES, Proto, graphs_of, nodes_within
 from simaccel.importers.onnx_files.places import NodePlace
 
-DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
+DOMAINS: Final = ("", "com.microsoft")
 """Known domains of nodes: ONNX's own, and ONNX Runtime's."""
-FREE: Final = MOVES | frozenset(
-    (
-        *("Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Pad", "Range", "Shape"),
-        *("Size", "SpaceToDepth", "Split"),
-    )
-)
+FREE: Final = MOVES | split_names("""
+Constant ConstantOfShape DepthToSpace Dropout Pad Range Shape Size SpaceToDepth Split
+""")
 """Kinds that only move elements: the next operator addresses them accordingly."""
-UNCOUNTED: Final = frozenset(
-    (
-        *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
-        *("STFT", "LinearAttention", "CausalConvWithState"),
-    )
-)
+UNCOUNTED: Final = split_names("""
+AffineGrid DFT DeformConv Det GridSample ImageDecoder RoiAlign STFT LinearAttention
+CausalConvWithState
+""")
 """Kinds of nodes that are not taken, though they have MACs or contain nodes with MACs."""
 _Handler = Callable[[NodePlace], AccountEntry]
 PRODUCTS: Final[Mapping[str, _Handler]] = {
@@ -70,35 +65,32 @@ HANDLERS: Final[Mapping[str, _Handler]] = {
     **dict.fromkeys(vectors.BINARY, vectors.binary),
 }
 """The function that maps each kind of node."""
-_HARMLESS_IN_RUNTIME: Final = frozenset(
-    (
-        *("accuracy_level", "alpha", "beta", "block_size", "ceil_mode", "channels_last"),
-        *("count_include_pad", "do_rotary", "epsilon", "gather_axis", "interleaved"),
-        *("is_packed_batching", "mask_filter_value", "mask_index_type", "num_heads", "qk_output"),
-        *("quant_type", "quantize_axis", "rotary_embedding_dim", "rotary_interleaved", "scale"),
-        *("smooth_softmax", "softcap"),
-    )
-)
+_HARMLESS_IN_RUNTIME: Final = split_names("""
+accuracy_level alpha beta block_size ceil_mode channels_last count_include_pad do_rotary epsilon
+gather_axis interleaved is_packed_batching mask_filter_value mask_index_type num_heads qk_output
+quant_type quantize_axis rotary_embedding_dim rotary_interleaved scale smooth_softmax softcap
+""")
 """Attributes that change no figure where no handler reads them, of all nodes."""
-_HARMLESS: Final = _HARMLESS_IN_RUNTIME | frozenset(
-    (
-        # of values, not of their number
-        *("activation_alpha", "activation_beta", "activations", "antialias", "approximate", "bias"),
-        *("clip", "coordinate_transformation_mode", "cubic_coeff_a", "detect_negative"),
-        *("detect_positive", "direction", "exclude_outside", "exclusive", "extrapolation_value"),
-        *("fmod", "gamma", "input_forget", "lambd", "linear_before_reset", "mode", "momentum"),
-        *("nearest_mode", "p", "ratio", "reverse", "seed", "select_last_index", "storage_order"),
-        *("training_mode", "upper"),
-        # said by the shapes of the results
-        *("allowzero", "axes", "axis", "batch_dims", "blocksize", "broadcast", "consumed_inputs"),
-        *("ends", "height_scale", "hidden_size", "keep_aspect_ratio_policy", "keepdims"),
-        *("kernel_shape", "max", "min", "noop_with_empty_axes", "num_outputs", "output_height"),
-        *("output_padding", "output_shape", "output_width", "pads", "perm", "scales", "shape"),
-        *("spatial", "split", "starts", "width_scale"),
-        # said by the types of the results, or of training, or of which results are outputs
-        *("dtype", "output_dtype", "precision", "round_mode", "saturate", "softmax_precision"),
-        *("stash_type", "to", "is_test", "qk_matmul_output_mode"),
-    )
+_HARMLESS: Final = _HARMLESS_IN_RUNTIME.union(
+    # of values, not of their number
+    split_names("""
+activation_alpha activation_beta activations antialias approximate bias clip
+coordinate_transformation_mode cubic_coeff_a detect_negative detect_positive direction
+exclude_outside exclusive extrapolation_value fmod gamma input_forget lambd linear_before_reset mode
+momentum nearest_mode p ratio reverse seed select_last_index storage_order training_mode upper
+"""),
+    # said by the shapes of the results
+    split_names("""
+allowzero axes axis batch_dims blocksize broadcast consumed_inputs ends height_scale hidden_size
+keep_aspect_ratio_policy keepdims kernel_shape max min noop_with_empty_axes num_outputs
+output_height output_padding output_shape output_width pads perm scales shape spatial split starts
+width_scale
+"""),
+    # said by the types of the results, or of training, or of which results are outputs
+    split_names("""
+dtype output_dtype precision round_mode saturate softmax_precision stash_type to is_test
+qk_matmul_output_mode
+"""),
 )
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
 

@@ -203,21 +203,16 @@ def einsum(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, None)
     if len(operands) == 1:
         return _map_single_operand(place, operands[0], output)
-    made = None
-    for number, second in enumerate(operands[1:]):
-        first = operands[0] if made is None else made
+    first, *others, last = operands
+    for number, second in enumerate(others):
         later = {*output, *(letter for _, letters in operands[number + 2 :] for letter in letters)}
-        pair = [first, second]
-        sizes = whole_sizes(pair)
+        sizes = whole_sizes([first, second])
         kept = "".join(letter for letter in sizes if letter in later)
-        last = number == len(operands) - 2
-        name = place.name if last else f"{place.name}.{number}"
-        view = add_contraction(place.builder, name, pair, output if last else kept)
-        shape = tuple(sizes[letter] for letter in (output if last else kept))
-        made = (view, shape), output if last else kept
-        if last:
-            place.set_output(view if view.shape == place.out_shape else None)
-    return place.take_node("einsum")
+        name = f"{place.name}.{number}"
+        view = add_contraction(place.builder, name, [first, second], kept)
+        first = (view, tuple(sizes[letter] for letter in kept)), kept
+    view = add_contraction(place.builder, place.name, [first, last], output)
+    return place.take_node("einsum", view if view.shape == place.out_shape else None)
 
 
 def _letters(place: NodePlace) -> tuple[list[tuple[NodeInput, str]], str] | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from simaccel.files.accounting import AccountEntry
+from simaccel.files.accounting import AccountEntry, split_names
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.builder import NodeInput
 from simaccel.importers.onnx_files.constants import Shape
@@ -24,13 +24,11 @@ UNARY: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Reciprocal", "Softsign"), "reciprocal"),
     **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "gelu"),
     **dict.fromkeys(
-        (
-            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
-            *("Clip", "Cos", "Cosh", "CumProd", "CumSum", "Floor", "HardSigmoid", "HardSwish"),
-            *("IsInf", "IsNaN", "LeakyRelu", "Log", "Neg", "Not", "Round", "Shrink", "Sign"),
-            *("Sin", "Sinh", "Tan", "ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
-            "QLinearLeakyRelu",
-        ),
+        split_names("""
+Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Clip Cos Cosh CumProd CumSum Floor HardSigmoid
+HardSwish IsInf IsNaN LeakyRelu Log Neg Not Round Shrink Sign Sin Sinh Tan ThresholdedRelu Trilu
+DynamicQuantizeLinear QLinearLeakyRelu
+"""),
         "scale",
     ),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
@@ -115,12 +116,9 @@ def _slice_node(place: NodePlace, view: SlotView) -> SlotView | None:
 
 def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
     axis = int(place.attribute("axis", 0)) % len(view.dims)
-    found, at = list[SlotView | None](), 0
-    for name in place.node.output:
-        size = place.network.shapes[name][axis]
-        found.append(view.slice_dim(axis, at, size))
-        at += size
-    return found
+    sizes = [place.network.shapes[name][axis] for name in place.node.output]
+    ends = zip(accumulate(sizes), sizes, strict=True)
+    return [view.slice_dim(axis, end - size, size) for end, size in ends]
 
 
 def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from simaccel.errors import ABSENT, Fault
-from simaccel.files.accounting import AccountEntry
+from simaccel.files.accounting import AccountEntry, split_names
 from simaccel.hardware.levels import ROLES, Role
 
 _RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
@@ -47,13 +47,10 @@ CONSTRAINTS: Final = ("architecture_constraints", "mapspace_constraints", "const
 """Sections of a document that constrain the mappings of its architecture."""
 LOOPS: Final = "loops are the scheduler's, and --constrain's"
 """Account text of constraints of loops."""
-_NODE_KEYS: Final = frozenset(
-    (
-        *("name", "class", "subclass", "attributes", "constraints", "spatial", "tag", "nodes"),
-        *("local", "subtree", "version", "enabled", "required_actions", "actions"),
-        *("area_scale", "energy_scale", "area_share", "energy_share"),
-    )
-)
+_NODE_KEYS: Final = split_names("""
+name class subclass attributes constraints spatial tag nodes local subtree version enabled
+required_actions actions area_scale energy_scale area_share energy_share
+""")
 """Keys of nodes that are read, or that are of energy and area."""
 MOST: Final = 2**40
 """The largest amount of an attribute."""
