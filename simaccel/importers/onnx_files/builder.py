@@ -322,17 +322,12 @@ class WorkloadBuilder:
             wide = (1,) * (len(shape) - len(own_shape)) + own_shape
             uses.append(self._read_broadcast(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
         axis_rank = None if axis is None else ranks[view.dims[axis][0]]
-        root = self.root(f"{name}.O", "output", [span.size for span in view.spans], made=True)
-        new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
-        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
-        slots: dict[int, tuple[Terms, int]] = {
-            own.slot: (((ranks[span], 1),), 0) for span, own in new.items()
-        }
-        made = SlotView(root, dims, tuple(new[span] for span in view.fixed))
         sizes = {rank: span.size for span, rank in ranks.items()}
-        out = SlotUse(root, slots)
+        made, out = view_of_ranks(self.root(f"{name}.O", "output", made=True), [[*sizes]], sizes)
         self.add(PendingOperator(name, sizes, tuple(uses), out, kind, axis_rank))
-        return made
+        new = dict(zip(view.spans, made.dims[0], strict=True))
+        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
+        return SlotView(made.root, dims, tuple(new[span] for span in view.fixed))
 
     def whole(
         self, name: str, operand: NodeInput, axis: int | None = None, *, repeats: bool = False
@@ -364,23 +359,16 @@ class WorkloadBuilder:
         """Return the use of an operand that may be broadcast to the view ``like``."""
         source, shape = operand
         view = self.view(source)
-        if view is not None and not view.fixed and view.spans:
-            dims = ((),) * (len(shape) - len(view.dims)) + view.dims
-            pairs = list(zip(dims, like.dims, strict=True))
-            if all(not dim or sizes_of(dim) == sizes_of(full_dim) for dim, full_dim in pairs):
-                own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
-                return self.read_linked(source, own, view)
+        view_dims = () if view is None else view.dims
+        pairs = [*zip(((),) * (len(shape) - len(view_dims)) + view_dims, like.dims, strict=True)]
+        fits = all(not dim or sizes_of(dim) == sizes_of(full_dim) for dim, full_dim in pairs)
+        if view is not None and not view.fixed and view.spans and fits:
+            own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
+            return self.read_linked(source, own, view)
         own_shape = self.shapes.get(source, shape) if isinstance(source, str) else shape
-        lead = len(shape) - len(view.dims) if view is not None else len(shape)
-        is_repeated = [
-            at >= lead
-            and view is not None
-            and any(s.slot == REPEATED for s in view.dims[at - lead])
-            for at in range(len(shape))
-        ]
         ranks_by_dim = [
-            [ranks[s] for s in dim] if n > 1 and not is_repeated[at] else []
-            for at, (dim, n) in enumerate(zip(like.dims, shape, strict=True))
+            [ranks[s] for s in full_dim] if n > 1 and all(s.slot != REPEATED for s in dim) else []
+            for (dim, full_dim), n in zip(pairs, shape, strict=True)
         ]
         sizes = {ranks[span]: span.size for dim in like.dims for span in dim if span.slot >= 0}
         own_dims = ranks_by_dim[len(shape) - len(own_shape) :]

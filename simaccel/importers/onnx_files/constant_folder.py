@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS: Final = 20
 _CHANNELS = 2
 """Dimensions that no window goes over: samples and channels."""
-_INTS = 7
-"""ONNX's number of an attribute that is a list of whole numbers."""
+_PADS: Final = ("pads", "auto_pad")
 _WHOLE: Final = frozenset((6, 7, 9))
 """ONNX's type numbers of INT32, INT64 and BOOL."""
 _COMPUTED: Final = split_names("""
@@ -269,6 +268,33 @@ class ConstantFolder:
             yield self.onnx.helper.make_node("Identity", [result.name], [made])
         self.folded += 1
 
+    def fold_paddings(
+        self, nodes: Sequence[Proto], shapes: Mapping[str, Shape], outputs: Sequence[str]
+    ) -> None:
+        """Make paddings of zeros pads of the convolutions that read them.
+
+        Pad nodes that are folded lose their inputs; one that another node reads, too, stays.
+        ``outputs``: of the graph.
+        """
+        readers: dict[str, list[Proto]] = {}
+        for node in nodes:
+            for name in node.input:
+                readers.setdefault(name, []).append(node)
+        for node in nodes:
+            pads = _zeros(node, self.values, shapes)
+            convolutions = readers.get(node.output[0], []) if pads else []
+            taken = all(_takes(reader, node.output[0]) for reader in convolutions)
+            if not pads or not taken or node.output[0] in outputs:
+                continue
+            for convolution in convolutions:
+                own = attribute_of(convolution, "pads") or [0] * len(pads)
+                left = [one for one in convolution.attribute if one.name not in _PADS]
+                del convolution.attribute[:]
+                both = [a + b for a, b in zip(own, pads, strict=True)]
+                convolution.attribute.extend([*left, self.onnx.helper.make_attribute("pads", both)])
+                convolution.input[0] = node.input[0]
+            del node.input[:]
+
 
 def _hollow(shape: Shape) -> Value:
     """Return an array of a shape that needs no memory for its elements."""
@@ -276,32 +302,6 @@ def _hollow(shape: Shape) -> Value:
         return np.broadcast_to(np.False_, shape)
     except ValueError:  # more elements than numpy counts
         return np.broadcast_to(np.False_, (0,))
-
-
-def fold_paddings(
-    nodes: Sequence[Proto],
-    values: Mapping[str, Value],
-    shapes: Mapping[str, Shape],
-    outputs: Sequence[str],
-) -> None:
-    """Make paddings of zeros pads of the convolutions that read them.
-
-    Pad nodes that are folded lose their inputs; one that another node reads, too, stays.
-    ``values``: of constants; ``outputs``: of the graph.
-    """
-    readers: dict[str, list[Proto]] = {}
-    for node in nodes:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    for node in nodes:
-        pads = _zeros(node, values, shapes)
-        if not pads or node.output[0] in outputs:
-            continue
-        convolutions = readers.get(node.output[0], [])
-        if all(_takes(reader, node.output[0]) for reader in convolutions):
-            for convolution in convolutions:
-                _add_pads(convolution, node.input[0], pads)
-            del node.input[:]
 
 
 def _takes(node: Proto, padding: str) -> bool:
@@ -331,14 +331,3 @@ def _zeros(node: Proto, values: Mapping[str, Value], shapes: Mapping[str, Shape]
     if rank <= _CHANNELS or min(sizes) < 0 or any(before[:_CHANNELS] + behind[:_CHANNELS]):
         return []
     return before[_CHANNELS:] + behind[_CHANNELS:]
-
-
-def _add_pads(convolution: Proto, source: str, pads: Sequence[int]) -> None:
-    """Add pads to a convolution, which then reads the padding's input."""
-    own = attribute_of(convolution, "pads") or [0] * len(pads)
-    convolution.input[0] = source
-    for one in [one for one in convolution.attribute if one.name in {"pads", "auto_pad"}]:
-        convolution.attribute.remove(one)
-    said = convolution.attribute.add()
-    said.name, said.type = "pads", _INTS
-    said.ints.extend(a + b for a, b in zip(own, pads, strict=True))

@@ -68,11 +68,8 @@ def _outputs(
 
 
 def _type(node: Proto, types: Mapping[str, int]) -> int:
-    number = _TYPED.get(node.op_type)
-    if number is None:
-        return _FLOAT if node.op_type in _FLOATS else types.get(node.input[0], _FLOAT)
-    named = node.input[number] if number < len(node.input) else ""
-    return types.get(named, _FLOAT)
+    number = _TYPED.get(node.op_type, 0)
+    return types.get(node.input[number], _FLOAT) if 0 <= number < len(node.input) else _FLOAT
 
 
 def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:
@@ -188,11 +185,9 @@ _SUMMED: Final = frozenset(
     ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "EmbedLayerNormalization")
 )
 """Norms of sums that they may make, too."""
-_FLOATS: Final = frozenset(
-    ("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DequantizeLinear", "QAttention")
-)
-"""Kinds that make 32-bit floats."""
 _TYPED: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), -1),
+    **dict.fromkeys(("DequantizeLinear", "QAttention"), -1),
     "EmbedLayerNormalization": 2,
     "GatherBlockQuantized": 2,
     "QGemm": 8,
@@ -200,4 +195,4 @@ _TYPED: Final[Mapping[str, int]] = {
     "QLinearMul": 7,
     "QuantizeLinear": 2,
 }
-"""The input whose type the output has: its zero point."""
+"""The input whose type the output has: its zero point; -1: none, it makes 32-bit floats."""

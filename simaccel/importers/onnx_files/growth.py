@@ -113,15 +113,13 @@ class ShapeBounds:
 
     def _dims(self, node: Proto) -> int:
         ranks = [self.dims.get(name, 0) for name in node.input]
+        numbers = [self.numbers.get(name, 0) for name in node.input]
+        listed = [len(attribute.ints) for attribute in node.attribute]
         if node.op_type == "Unsqueeze":
-            axes = sum(len(attribute.ints) for attribute in node.attribute)
-            return sum(ranks[:1]) + max(
-                axes, *(self.numbers.get(name, 0) for name in node.input[1:]), 0
-            )
+            return sum(ranks[:1]) + max(sum(listed), *numbers[1:], 0)
         if node.op_type in _SHAPED:
-            sizes = [self.numbers.get(name, 0) for name in node.input[-1:]]
-            sizes += [len(attribute.ints) for attribute in node.attribute]
-            return max((*sizes, *(ranks[:1] if node.op_type == "Expand" else ())), default=0)
+            own = ranks[:1] if node.op_type == "Expand" else []
+            return max([*numbers[-1:], *listed, *own], default=0)
         if node.op_type in _ADDING:
             texts = sum(len(attribute.s) for attribute in node.attribute)
             return sum(ranks) + texts

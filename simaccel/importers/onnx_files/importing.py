@@ -21,8 +21,7 @@ from simaccel.importers.onnx_files.operators import (
     HANDLERS,
     PRODUCTS,
     UNCOUNTED,
-    hidden_nodes,
-    hides_products,
+    hidden_work,
     unread_attributes,
 )
 from simaccel.importers.onnx_files.places import NodePlace
@@ -291,14 +290,13 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     """Return why a node isn't modelled (empty if it is), and its MACs; None if unknown."""
     kind, domain = place.node.op_type, place.node.domain
     if any(True for _ in graphs_of(place.node)):
-        works = hides_products(place.node)
-        return hidden_nodes(place.node), None if works else 0
+        return hidden_work(place.node)
     if domain not in DOMAINS:
         return f"a node of the domain {domain}, which isn't known", None
     if kind not in HANDLERS:
         return "no such kind of node", 0 if not domain and kind not in UNCOUNTED else None
-    unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
-    unknown = [name for name in unknown if name not in place.network.shapes]
+    names = (*place.node.input, *place.node.output[:1])
+    unknown = [name for name in names if name and name not in place.network.shapes]
     files = ", ".join(dict.fromkeys(place.network.missing))
     known = f"without {files}, which can't be read" if files else "that is known"
     why = f"{unknown[0]} has no shape {known}" if unknown else ""

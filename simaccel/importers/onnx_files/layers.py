@@ -58,7 +58,7 @@ class WindowedOperand:
 
     def add_pooling(self, kind: str) -> SlotView:
         """Add a pooling whose windows slide over all dimensions after samples and channels."""
-        source, view = self._image()
+        source, view = self.image()
         single = all(window.outputs == 1 for window in self.windows)
         if single and not any((*view.dims[:2], view.fixed)):
             source, view = self._new_image((0,))  # for at least one rank
@@ -93,7 +93,7 @@ class WindowedOperand:
         The roles: samples, output channels (groups included), input channels of a group. With
         several groups of several channels the input's channels are split into groups and their own.
         """
-        source, view = self._image(filters.parts)
+        source, view = self.image(filters.parts)
         channels = ranks_of("c" if filters.groups == 1 else "g", view.dims[1])
         if filters.parts:
             channels = dict(zip(view.dims[1], "gc", strict=True))
@@ -107,14 +107,7 @@ class WindowedOperand:
             outer = [*outer, "m"]
         return use, sizes, ([*samples.values()], outer, inner)
 
-    def shared_input(self, filters: Filters) -> NodeInput:
-        """Return the input as one view, for convolutions whose windows are inside of these."""
-        source, view = self._image(filters.parts)
-        if isinstance(source, str):
-            self.builder.read_tensors.add(source)
-        return view, self.operand[1]
-
-    def _image(self, channels: tuple[int, ...] = ()) -> tuple[Source, SlotView]:
+    def image(self, channels: tuple[int, ...] = ()) -> tuple[Source, SlotView]:
         """Return (source, view) of the input; of a new tensor if it has no view for windows.
 
         ``channels``: groups and the channels of each, where both are several. Channels that a view

@@ -104,24 +104,20 @@ def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
             yield AccountEntry(name, "not taken", "not read", "attribute")
 
 
-def hidden_nodes(node: Proto) -> str:
-    """Return the nodes inside of one with a body or branches.
+def hidden_work(node: Proto) -> tuple[str, int | None]:
+    """Return the nodes inside of one with a body or branches, and their MACs.
+
+    None: unknown, as one is of a kind that has MACs, or that isn't ONNX's.
 
     >>> from onnx import helper
     >>> body = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "b", [], [])
-    >>> hidden_nodes(helper.make_node("Loop", ["n"], ["y"], body=body))
-    'control flow, which hides 1 node: 1 Conv'
+    >>> hidden_work(helper.make_node("Loop", ["n"], ["y"], body=body))
+    ('control flow, which hides 1 node: 1 Conv', None)
     """
-    counts = Counter(inner.op_type for inner in nodes_within(*graphs_of(node)))
-    total = sum(counts.values())
+    inside = [*nodes_within(*graphs_of(node))]
+    counts, total = Counter(inner.op_type for inner in inside), len(inside)
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
     more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named
-    return f"control flow, which hides {total} node{'s' * (total != 1)}: {kinds}{more}"
-
-
-def hides_products(node: Proto) -> bool:
-    """Return whether a node may have MACs inside: by a kind that has, or that isn't ONNX's."""
-    return any(
-        one.op_type in PRODUCTS or one.op_type in UNCOUNTED or bool(one.domain)
-        for one in nodes_within(*graphs_of(node))
-    )
+    works = counts.keys() & {*PRODUCTS, *UNCOUNTED} or any(inner.domain for inner in inside)
+    text = f"control flow, which hides {total} node{'s' * (total != 1)}: {kinds}{more}"
+    return text, None if works else 0

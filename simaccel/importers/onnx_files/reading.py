@@ -20,7 +20,7 @@ from simaccel.errors import ABSENT, MEANT, Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
-from simaccel.importers.onnx_files.constant_folder import ConstantFolder, fold_paddings
+from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import (
     Shape,
     graphs_of,
@@ -125,21 +125,10 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     outputs = tuple(output.name for output in model.graph.output)
     _drop_empty_parts(model.graph.node, shapes)
     nodes, dead = _without_dead(model.graph.node, outputs)
-    fold_paddings(nodes, folder.values, shapes, outputs)
-    return OnnxGraph(
-        nodes,
-        shapes,
-        folder.values,
-        folder.constants,
-        bits,
-        folder.folded,
-        outputs,
-        opset,
-        folder.distinct,
-        constants.missing,
-        dead,
-        (*constants.notes, *foreign, *folder.notes.values()),
-    )
+    folder.fold_paddings(nodes, shapes, outputs)
+    notes = (*constants.notes, *foreign, *folder.notes.values())
+    known = shapes, folder.values, folder.constants, bits, folder.folded, outputs, opset
+    return OnnxGraph(nodes, *known, folder.distinct, constants.missing, dead, notes)
 
 
 def _no_model(path: Path, why: str) -> InputError:

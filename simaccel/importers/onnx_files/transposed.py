@@ -147,9 +147,11 @@ def transposed_conv(
     root = builder.root(f"{name}.O", "output", made=True)
     view, filters_of = SlotView(root, ()), dict[tuple[int, ...], StoredTensor]()
     hulls = [dim.hull for dim in dims]
-    shared = WindowedOperand(builder, name, operand, hulls).shared_input(filters)
+    source, shared = WindowedOperand(builder, name, operand, hulls).image(filters.parts)
+    builder.read_tensors |= {source} if isinstance(source, str) else set()
     for number, pieces in enumerate(product(*(dim.pieces for dim in dims))):
-        image = WindowedOperand(builder, name, shared, [piece.window for piece in pieces])
+        windows = [piece.window for piece in pieces]
+        image = WindowedOperand(builder, name, (shared, operand[1]), windows)
         use, sizes, (samples, outer, inner) = image.read_filtered(filters)
         sizes |= {f"f{at}": dim.joined for at, dim in enumerate(dims) if dim.joined > 1}
         places, taps = zip(*image.window_ranks, strict=True)

@@ -226,17 +226,15 @@ class _Reading:
         """Return (fields of a section that are read, those that change nothing)."""
         harmless = dict(_HARMLESS.get(section, {}))
         if section == "run_presets":
-            if not self.switch(section, "UseRamulatorTrace"):
-                harmless["UseRamulatorTrace"] = "off"
-            return ["InterfaceBandwidth"], harmless
+            traced = self.switch(section, "UseRamulatorTrace")
+            return ["InterfaceBandwidth"], {} if traced else {"UseRamulatorTrace": "off"}
         if section != _PRESETS:
             return [], harmless
-        older = [name.removesuffix("kB") for name in _MEMORIES]
+        limits = [*_MEMORIES, *(name.removesuffix("kB") for name in _MEMORIES), "Bandwidth"]
         if self.limits:
-            return [*_SIDES, *_MEMORIES, *older, "Dataflow", "Bandwidth"], harmless
+            return [*_SIDES, "Dataflow", *limits], harmless
         unlimited = "with CALC nothing waits for a memory (--set buffer.capacity_bytes=.. limits)"
-        harmless |= dict.fromkeys((*_MEMORIES, *older, "Bandwidth"), unlimited)
-        return [*_SIDES, "Dataflow"], harmless
+        return [*_SIDES, "Dataflow"], harmless | dict.fromkeys(limits, unlimited)
 
     def _disabled_fields(self, section: str, kind: str) -> Iterator[AccountEntry]:
         """Yield the entries of fields that do nothing while their switches are off.
