@@ -288,10 +288,11 @@ class ConstantFolder:
                 continue
             for convolution in convolutions:
                 own = attribute_of(convolution, "pads") or [0] * len(pads)
-                left = [one for one in convolution.attribute if one.name not in _PADS]
-                del convolution.attribute[:]
                 both = [a + b for a, b in zip(own, pads, strict=True)]
-                convolution.attribute.extend([*left, self.onnx.helper.make_attribute("pads", both)])
+                left = [known for known in convolution.attribute if known.name not in _PADS]
+                left.append(self.onnx.helper.make_attribute("pads", both))
+                del convolution.attribute[:]
+                convolution.attribute.extend(left)
                 convolution.input[0] = node.input[0]
             del node.input[:]
 
