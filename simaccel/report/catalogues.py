@@ -11,7 +11,7 @@ from simaccel.files.accounting import MOST_LISTED
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
 from simaccel.report.tables import Column, Table, tabulate, texts
-from simaccel.report.units import bytes_text, share_text
+from simaccel.report.units import bytes_text
 from simaccel.workload import Einsum, Network, Transformer, Workload, network
 
 
@@ -21,8 +21,8 @@ def fields_table(
     """Tabulate fields and their values."""
     field, value = names
     columns = (
-        Column(field, "", itemgetter(0), "text"),
-        Column(value, "", itemgetter(1), "wrapped"),
+        Column(field, itemgetter(0), kind="text"),
+        Column(value, itemgetter(1), kind="wrapped"),
     )
     return tabulate(rows, columns)
 
@@ -140,7 +140,7 @@ def import_line(imported: ImportedWorkload) -> str:
     found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
-    share = share_text(found["not taken"][2] / works)
+    share = f"{found['not taken'][2] / works:.1%}"
     nodes = f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
     return f"{nodes}; {_shared_text(imported)}"
 
@@ -158,7 +158,7 @@ def whole_line(workload: Workload) -> str:
     biases = sum(one.ranks.get("m", one.ranks.get("g", 1)) for one in filters)
     tensors = workload.tensors.items()
     weights = sum(workload.tensor_bytes(name) for name, one in tensors if one.kind == "weight")
-    share = f"(of 4 bytes {share_text(4 * biases / weights)} of the weights)"
+    share = f"(of 4 bytes {4 * biases / weights:.1%} of the weights)"
     return (
         f"left out: {biases:,} biases or shifts of batch norms {share}, which are the "
         "initial values of sums, and rectifiers, which are applied as results leave the array"

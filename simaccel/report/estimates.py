@@ -40,7 +40,7 @@ _COLUMNS: Final = (
     Column("energy", "energy_pj", "pJ"),
     Column("bound", "bound.cycles", "cycles"),
     Column("busiest", "bound.by", kind="wrapped"),
-    Column("work of each resource, in % of that", "", _work_text, "wrapped"),
+    Column("work of each resource, in % of that", _work_text, kind="wrapped"),
 )
 
 

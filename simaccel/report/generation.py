@@ -12,7 +12,6 @@ from simaccel.report.units import (
     error_text,
     figure_text,
     seconds_text,
-    share_text,
     short_share_text,
 )
 from simaccel.run.memories import (
@@ -108,11 +107,10 @@ def classes_line(result: ExperimentResult) -> str:
     ]
     roofline = roofline_cycles(result.workload, result.accelerator)
     masked = masked_macs(result.workload)
-    share = share_text(masked / result.workload.macs)
-    mask = f"; {masked:,} MACs ({share}) are masked" if masked else ""
+    mask = f"; {masked:,} MACs ({masked / result.workload.macs:.1%}) are masked" if masked else ""
     return (
         f"DRAM by class: {', '.join(parts)}; roofline {roofline:,} cycles "
-        f"({share_text(roofline / result.run.cycles)} of simulated){mask}"
+        f"({roofline / result.run.cycles:.1%} of simulated){mask}"
     )
 
 
@@ -160,7 +158,7 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
         head = f"time to first token {time}, of the first micro-batch {first}"
     rate = run.tokens_per_second
     what = (
-        f"{head} ({run.cycles:,} cycles, bubbles {share_text(run.bubbles)}), "
+        f"{head} ({run.cycles:,} cycles, bubbles {run.bubbles:.1%}), "
         f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.pod.count:,.4g} of each, "
         f"{figure_text(run.token_energy_pj, 'pJ')} per token"
     )

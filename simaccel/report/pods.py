@@ -19,7 +19,6 @@ from simaccel.report.units import (
     count_text,
     figure_text,
     seconds_text,
-    share_text,
     short_share_text,
 )
 from simaccel.run.limits import attention_operators, kind_of, operators_of
@@ -58,7 +57,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
     least, most = short_share_text(min(shares)), short_share_text(max(shares))
     span = f"busy {most}" if least == most else f"busy {least} to {most}"
     dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
-    yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
+    yield f"{cores} cores: arrays {span}, dram of all {dram / run.cycles:.1%}"
 
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
@@ -90,7 +89,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     for place in places:
         of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
         shares = busy_shares(result, place.start)
-        dram = f"dram {share_text(shares.pop('dram'))}"
+        dram = f"dram {shares.pop('dram'):.1%}"
         parts = [f"{name} {short_share_text(share)}" for name, share in shares.items()]
         yield f"{of_place}busy: {', '.join(parts)}, {dram}"
     if phase := phase_of(result.workload):

@@ -25,7 +25,6 @@ from simaccel.report.units import (
     fine_share_text,
     heading_text,
     seconds_text,
-    share_text,
     short_share_text,
     terms_text,
 )
@@ -166,7 +165,7 @@ def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
     text = (
         f"{seconds_text(result.accelerator.seconds(run.cycles))} ({run.cycles:,} "
         f"cycles, bound {result.prediction.bound_cycles:,}) at "
-        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, speedups)} "
+        f"{result.utilisation:.1%} utilisation, limited by {_limit_text(result, speedups)} "
         f"({', '.join([*limit.fields, _SHARES.get(limit.name, 'busy')])} "
         f"{short_share_text(limit.share)} of the time)"
     )
@@ -282,7 +281,7 @@ def channels_line(result: ExperimentResult) -> str:
     parts = []
     for name, each in served.items():
         many = f" (mean of {len(each)})" if len(each) > 1 else ""
-        parts.append(f"{name} {share_text(sum(each) / len(each) / cycles)}{many}")
+        parts.append(f"{name} {sum(each) / len(each) / cycles:.1%}{many}")
     return f"channels busy: {', '.join(parts)}"
 
 

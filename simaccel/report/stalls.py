@@ -21,7 +21,7 @@ from simaccel.diagnosis.verdict import (
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.hardware.cores import without_core
 from simaccel.report.tables import Column, Table, pick, tabulate, texts
-from simaccel.report.units import bytes_text, count_text, heading_text, share_text, short_share_text
+from simaccel.report.units import bytes_text, count_text, heading_text, short_share_text
 from simaccel.report.verdict import engine_text, freed_text, sentences
 from simaccel.trace import Stall
 from simaccel.units import ARRAY, FREED, LIMITS, SFU, cause_text
@@ -95,7 +95,7 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
 
     def share(part: OperatorDiagnosis, cause: str) -> str:
         n = part.engines[part.compute].get(cause, 0)
-        return share_text(n / part.cycles) if n else ""
+        return f"{n / part.cycles:.1%}" if n else ""
 
     columns = (
         Column("operator", "name", kind="name"),
@@ -114,7 +114,7 @@ def engines_table(part: OperatorDiagnosis) -> Table:
 
     def cycles(engine: str, cause: str) -> str:
         n = part.engines[engine].get(cause, 0)
-        return f"{n:,}\n{share_text(n / part.cycles)}" if n else "\n"
+        return f"{n:,}\n{n / part.cycles:.1%}" if n else "\n"
 
     columns = (Column(head, partial(cycles, cause=cause)) for cause, head in _headers(causes))
     return tabulate(part.engines, (Column(part.name, "", kind="text"), *columns))

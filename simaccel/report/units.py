@@ -69,15 +69,6 @@ def energy_text(picojoules: float) -> str:
     return scaled_text(picojoules, 1000, _JOULES)
 
 
-def share_text(part: float) -> str:
-    """Return a share in percent.
-
-    >>> share_text(0.4567)
-    '45.7%'
-    """
-    return f"{100 * part:.1f}%"
-
-
 def fine_share_text(part: float) -> str:
     """Return a share in percent with two decimals.
 
@@ -186,7 +177,7 @@ UNKNOWN: Final = "unknown"
 _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
     **dict.fromkeys(("count", "cycles"), lambda n: f"{round(n):,}"),
     "s": seconds_text,
-    "share": share_text,
+    "share": "{:.1%}".format,
     "B": bytes_text,
     "pJ": energy_text,
     "Js": lambda joule_seconds: scaled_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS),

@@ -20,9 +20,9 @@ from simaccel.report.units import (
     bytes_text,
     energy_text,
     error_text,
+    figure_text,
     rounded_count,
     seconds_text,
-    share_text,
     short_names,
 )
 from simaccel.study.experiment import ExperimentResult, result_json, simulate
@@ -143,8 +143,8 @@ TEXTS: list[tuple[Callable[[Any], str], dict[float | None, str]]] = [
     (seconds_text, {0: "0 s", 1e-09: "1 ns", 8.7e-08: "87 ns", 0.00123: "1.23 ms"}),
     (seconds_text, {1: "1.00 s", 119: "119 s", 180: "3.00 min", 7200: "2.00 h"}),
     (energy_text, {0: "0 pJ", 1.23e10: "12.3 mJ"}),
-    (share_text, {1: "100.0%"}),
     (error_text, {0: "0%", -0.0123456: "-1.23%"}),
+    (lambda part: figure_text(part, "share"), {1: "100.0%", 0.4567: "45.7%"}),
     (rounded_count, {12_345_678_901: "12.3 billion"}),
 ]
 

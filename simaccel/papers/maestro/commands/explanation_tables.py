@@ -19,7 +19,7 @@ from simaccel.papers.maestro.commands.explanation_figures import (
 )
 from simaccel.report.results import SMALLEST_SHARE, stalls_text
 from simaccel.report.tables import Column, Row, Table, page_html, pick, table_html, tabulate, texts
-from simaccel.report.units import bytes_text, error_text, share_text
+from simaccel.report.units import bytes_text, error_text
 from simaccel.report.verdict import engine_text
 from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
 from simaccel.units import cause_text
@@ -118,9 +118,9 @@ _ANALYSES: Final = (
     Column("group", "name", kind="text"),
     Column("simulated", "machine.cycles", "cycles"),
     Column("bound", "bound.cycles", "cycles"),
-    Column("of it", "", lambda one: share_text(one["bound"]["cycles"] / one["machine"]["cycles"])),
+    Column("of it", lambda one: one["bound"]["cycles"] / one["machine"]["cycles"], "share"),
     Column("directives", "directives.cycles", "cycles"),
-    Column("error", "", _error_of),
+    Column("error", _error_of),
     Column("DRAM", "dram_bytes", "B"),
     Column("DRAM bound", "dram_bound", _bound_text),
     Column("compulsory", "dram_bound.compulsory_bytes", "B"),
@@ -169,7 +169,7 @@ def _couplings_text(dimension: Row) -> str:
 _DIMENSIONS: Final = (
     *texts("operator", "directive"),
     Column("steps", "steps", "count"),
-    Column("tensors", "", _couplings_text, "wrapped"),
+    Column("tensors", _couplings_text, kind="wrapped"),
 )
 
 
@@ -208,7 +208,7 @@ def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
     for each in group.disagreements:
         write = bytes_text if each.unit == "bytes" else "{:,}".format
         by = each.other - each.machine
-        share = "" if each.relative is None else f" ({share_text(each.relative)})"
+        share = "" if each.relative is None else f" ({each.relative:.1%})"
         yield {
             "group": group.run.name,
             **pick(each, by="analysis", figure="what"),
@@ -270,12 +270,8 @@ def _shares_text(group: GroupExplanation, each: Disagreement) -> str:
     if each.unit == "bytes" or not each.shares or not each.machine:
         return assumption_text(group, each)
     parts = [(share_name(one), one.amount / each.machine) for one in each.shares]
-    known = [f"{text} {_sign_text(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
-    return f"{', '.join(known)}; unexplained {_sign_text(each.rest / each.machine)}".lstrip("; ")
-
-
-def _sign_text(share: float) -> str:
-    return f"{100 * share:+.1f}%"
+    known = [f"{text} {share:+.1%}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
+    return f"{', '.join(known)}; unexplained {each.rest / each.machine:+.1%}".lstrip("; ")
 
 
 # -- JSON

@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
-from simaccel.report.units import count_text, figure_text, rounded_count, share_text
+from simaccel.report.units import count_text, rounded_count
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design
@@ -137,7 +137,7 @@ def limits_table(
 
 
 def _cause_share(level: LevelLimits, cause: str) -> str:
-    return share_text(level.cycles[cause] / max(sum(level.cycles.values()), 1))
+    return f"{level.cycles[cause] / max(sum(level.cycles.values()), 1):.1%}"
 
 
 _LEVELS: Final = (
@@ -164,9 +164,9 @@ def corrections_table(effects: Sequence[Effects]) -> Table:
         rows.append({"correction": name, **vars(correction), **added, "access": access})
     columns = (
         *texts("correction", "defect"),
-        Column("cycles", "", lambda row: _sign_text(row.get("runtime_cycles", 0))),
+        Column("cycles", lambda row: row.get("runtime_cycles", 0), _sign_text),
         Column("L2 access", "access", _sign_text),
-        Column("energy", "", lambda row: _sign_text(row.get("energy_total_xmac", 0))),
+        Column("energy", lambda row: row.get("energy_total_xmac", 0), _sign_text),
         Column("says", "says", kind="wrapped"),
     )
     return tabulate(rows, columns)
@@ -235,18 +235,16 @@ def _on_machine(best: Row, text: Callable[[Design, int], str]) -> str:
 
 
 _DESIGN_COLUMNS: Final = (
-    Column("best by", "", lambda best: best["objective"] if best["rank"] == 1 else "", "text"),
+    Column("best by", lambda best: best["objective"] if best["rank"] == 1 else "", kind="text"),
     Column("PEs", "design.pes", "count"),
     Column("NoC el/cycle", "design.bandwidth", "count"),
     Column("L1", "design.l1_bytes", "B"),
     Column("L2", "design.l2_bytes", "B"),
     Column("MACs/cycle", "design.throughput", "{:.1f}".format),
-    Column(
-        "machine", "", partial(_on_machine, text=lambda d, n: f"{d.throughput * d.cycles / n:.1f}")
-    ),
-    Column("ratio", "", partial(_on_machine, text=lambda d, n: f"{d.cycles / n:.2f}")),
+    Column("machine", partial(_on_machine, text=lambda d, n: f"{d.throughput * d.cycles / n:.1f}")),
+    Column("ratio", partial(_on_machine, text=lambda d, n: f"{d.cycles / n:.2f}")),
     Column("energy", "design.energy_xmac", rounded_count),
-    Column("area", "design.area_um2", lambda um2: figure_text(um2 / _UM2_PER_MM2, "mm2")),
+    Column("area", lambda best: best["design"].area_um2 / _UM2_PER_MM2, "mm2"),
     Column("power", "design.power_mw", "mW"),
 )
 
