@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simaccel.cli.output import OutputFiles
     from simaccel.study.figure_table import Figure
 
-_SIZES: Final = ("batch", "prompt", "kv_len")
-_LISTED: Final = (*_SIZES, "phase")
+_LISTED: Final = ("batch", "prompt", "kv_len", "phase")
 _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 _SEARCH_FIELDS: Final = (*_DEGREES, "objective")
 _MOST: Final = 1000
@@ -76,11 +75,11 @@ def _values(option: str, text: str) -> list[str]:
 
 
 def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
-    """Describe the values of a list; sizes lie on an axis, names have none."""
+    """Describe the values of a list; numbers lie on an axis, names have none."""
     from simaccel.study.parameters import PARAMETERS
 
     option = name.replace("_", "-")
-    numbers = name in _SIZES and all(value.isascii() and value.isdecimal() for value in values)
+    numbers = all(value.isascii() and value.isdecimal() for value in values)
     known = PARAMETERS.get(option)
     axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
     if not numbers:

@@ -335,7 +335,7 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     of = f"--hw mxu_128 {CHIPS} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
     asked = f"{of} --dataflow strips"
     rows = cli.json(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip")
-    assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
+    assert [row["tensor_parallel"] for row in rows] == [1, 2]
     run = cli.json(f"run {asked} --set tensor-parallel=2")
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
     (both,) = cli.json(f"compare {asked} --set tensor-parallel=2 --metric energy/token")
@@ -348,7 +348,7 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     of = f"--hw mxu_128 {CHIPS} --workload {small_model} --phase decode --kv-len 8 --batch 2"
     of += " --scope model"
     rows = cli.json(f"compare {of} --dataflow naive-m --set pipeline-parallel=2,4")
-    assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
+    assert [row["pipeline_parallel"] for row in rows] == [2, 4]
     run = cli.json(f"run {of} --dataflow naive-m --set pipeline-parallel=2")
     assert rows[0]["cycles"] == run["cycles"]
     assert rows[0]["energy_per_token_pj"] == pytest.approx(run["token_energy_pj"])

@@ -7,6 +7,7 @@ from typing import Final
 
 from simaccel.papers.maestro.commands.disagreement import NECESSARY, AssumptionShare, Disagreement
 from simaccel.papers.maestro.commands.explanation import GroupExplanation
+from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import draw_stacks
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -52,7 +53,7 @@ def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
         axes.grid(visible=True, axis="x")
     cycles.set_yticks(range(len(explained)), [group.run.name for group in explained])
     cycles.set_ylim(len(explained) - 0.5, -0.5)
-    figure.legend(*cycles.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    draw_legend(figure, [cycles])
     return figure
 
 

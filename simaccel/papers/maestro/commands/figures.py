@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from simaccel.numbers import is_logarithmic
+from simaccel.report.figures.axes import draw_legend
+from simaccel.report.figures.facets import FigureAxis, set_scale
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -15,7 +16,6 @@ from simaccel.report.figures.style import (
     Figure,
     new_figure,
 )
-from simaccel.report.units import bytes_text
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.commands.design_space import DirectedDesigns
@@ -35,15 +35,15 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     panels = figure.subplots(1, 2, sharey=True)
     n_bytes = points["pes"] * points["l1_bytes"] + points["l2_bytes"]
     shown = None
-    for axes, xs, label in zip(
-        panels, (points["area_um2"] / 1e6, n_bytes), ("area (mm2)", "all L1 and L2"), strict=True
+    for axes, xs, over in zip(
+        panels,
+        (points["area_um2"] / 1e6, n_bytes),
+        (FigureAxis("area", "mm2", log=False), FigureAxis("all L1 and L2", "B")),
+        strict=True,
     ):
         shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
-        axes.set_xlabel(label)
+        set_scale(axes.xaxis, over, xs)
         axes.grid(visible=True)
-    if is_logarithmic(n_bytes.min(), n_bytes.max()):
-        panels[1].set_xscale("log", base=2)
-    panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     for number, best in enumerate(best for best in directed_designs.best if best["rank"] == 1):
         design = best["design"]
         for axes, x in zip(panels, (design.area_um2 / 1e6, design.buffer_bytes), strict=True):
@@ -59,5 +59,5 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     panels[0].set_ylabel("MACs per cycle")
     if shown is not None:
         figure.colorbar(shown, ax=panels, label="PEs")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    draw_legend(figure, panels)
     return figure
