@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from simaccel.report.accounts import given_up_lines
-from simaccel.report.rows import stall_figures, traffic_figures, user_estimate_figures, work_figures
+from simaccel.report.rows import stall_figures, tensors_text, user_estimate_figures, work_figures
 from simaccel.report.tables import Column, Row, Table, pick, study_columns, tabulate, texts
 from simaccel.report.units import count_text, error_text, figure_text, terms_text
 from simaccel.study.experiment import ExperimentResult
-from simaccel.study.figure_table import FIGURES, Figure
+from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, Figure, Place
 from simaccel.study.figures import run_figures
 from simaccel.study.points import StudyRow, chips_alike
-from simaccel.units import ARRAY, LIMITS, STALLS
-from simaccel.workload import CLASSES
+from simaccel.units import ARRAY, LIMITS
 
 SHOWN: Final = (
     *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),
@@ -252,41 +251,44 @@ def comparison_rows(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) ->
     """
     table = []
     for row, faster in zip(rows, speedups(rows), strict=True):
-        figures = dict.fromkeys(_COLUMNS) if row.result is None else _figures(row)
         last = _extra_columns(row, faster, own=has_given(rows)) | {"problem": row.problem or None}
-        columns = {**place_json(row), **figures, **last}
+        columns = {**place_json(row), **_run_columns(row), **last}
         for metric in metrics:
             columns.setdefault(metric.column, (row.figures or {}).get(metric.column))
         table.append(columns)
     return table
 
 
-_COLUMNS: Final = (
-    *("cycles", "seconds", "macs", "utilisation", "limit"),
-    *("dram_bytes", "dram_read_bytes", "dram_write_bytes"),
-    *(f"dram_{name}_bytes" for name in CLASSES),
-    *("dram_bound_bytes", "dram_compulsory_bytes", "dram_by_tensor"),
-    *("energy_pj", "area_mm2", "power_mw", "chip_power_mw"),
-    *("peak_buffer_bytes", "bound_cycles", "waiting_cycles"),
-    *("array_busy_cycles", "array_idle_cycles"),
-    *(f"array_{cause.name.lower()}_cycles" for cause in STALLS),
-)
-"""Columns in order, followed by the work of each resource."""
+def _of_figures(*names: str) -> dict[str, Place]:
+    return {name: f"figures.{name}" for name in names}
 
 
-def _figures(row: StudyRow) -> Row:
-    result, array = row.run, row.run["engines"][ARRAY]
-    every = {
-        **(row.figures or {}),
-        **{name: result[name] for name in ("macs", "utilisation", "peak_buffer_bytes")},
-        **stall_figures(array["stalls"]),
-        "limit": result["limit"]["name"],
-        **traffic_figures(result["bytes"], {}),
-        "waiting_cycles": result["bound"]["waiting_cycles"],
-        "array_busy_cycles": array["busy"],
-        "array_idle_cycles": array["idle"],
+_COLUMNS: Final[Mapping[str, Place]] = {
+    **_of_figures("cycles", "seconds"),
+    "macs": "result.macs",
+    "utilisation": "result.utilisation",
+    "limit": "result.limit.name",
+    **_of_figures(*DRAM_FIGURES),
+    "dram_by_tensor": lambda row: tensors_text(row.result["bytes"]["dram"]),
+    **_of_figures("energy_pj", "area_mm2", "power_mw", "chip_power_mw"),
+    "peak_buffer_bytes": "result.peak_buffer_bytes",
+    **_of_figures("bound_cycles"),
+    "waiting_cycles": "result.bound.waiting_cycles",
+    "array_busy_cycles": f"result.engines.{ARRAY}.busy",
+    "array_idle_cycles": f"result.engines.{ARRAY}.idle",
+}
+"""Columns in order, followed by the stalls of the array and the work of each resource."""
+
+
+def _run_columns(row: StudyRow) -> Row:
+    if row.result is None:
+        return dict.fromkeys((*_COLUMNS, *stall_figures({})))
+    stalls = row.run["engines"][ARRAY]["stalls"]
+    return {
+        **pick(row, **_COLUMNS),
+        **stall_figures(stalls),
+        **work_figures(row.run["work_cycles"]),
     }
-    return {**{name: every[name] for name in _COLUMNS}, **work_figures(result["work_cycles"])}
 
 
 _OF_DESIGNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")

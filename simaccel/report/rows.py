@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text
@@ -32,6 +31,8 @@ def operator_rows(
     rows = []
     for operator_row in result.rows:
         run, predicted = operator_row.run, operator_row.predicted
+        dram, by_class = moved_tree(run.moved)["dram"], dram_by_class(result.workload, run.moved)
+        sums = {way: sum(by_tensor.values()) for way, by_tensor in dram.items()}
         row: Row = {
             "operator": run.name,
             "kind": kind_of(result.workload, run.name),
@@ -44,7 +45,9 @@ def operator_rows(
             "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
             **stall_figures(run.engines[computing_unit(run, ARRAY)].stalls),
-            **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
+            "dram_bytes": sum(sums.values()),
+            **{f"dram_{name}_bytes": n for name, n in (sums | by_class).items()},
+            "dram_by_tensor": tensors_text(dram),
             "energy_pj": total_energy_pj(run, result.accelerator),
         }
         if estimates:
@@ -64,22 +67,11 @@ def stall_figures(stalls: Mapping[str, int]) -> Row:
     return {f"array_{name}_cycles": stalls.get(name, 0) for name in names}
 
 
-def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Row:
-    """Return DRAM bytes by column: total, read, written, by class, and by direction and tensor.
-
-    ``moved``: as of `moved_tree`. The last column is text: ``read A 63; write C 90``.
-    """
-    ways = moved["dram"]
-    sums = {way: sum(by_tensor.values()) for way, by_tensor in ways.items()}
-    each = [
-        f"{way} {tensor} {n}" for way, by_tensor in ways.items() for tensor, n in by_tensor.items()
-    ]
-    return {
-        "dram_bytes": sum(sums.values()),
-        **{f"dram_{way}_bytes": n for way, n in sums.items()},
-        **{f"dram_{name}_bytes": n for name, n in by_class.items()},
-        "dram_by_tensor": "; ".join(each),
-    }
+def tensors_text(dram: Mapping[str, Mapping[str, int]]) -> str:
+    """Return DRAM bytes by direction and tensor as text: ``read A 63; write C 90``."""
+    return "; ".join(
+        f"{way} {tensor} {n}" for way, by_tensor in dram.items() for tensor, n in by_tensor.items()
+    )
 
 
 def user_estimate_figures(cycles: float | None, simulated: int | None) -> Row:
