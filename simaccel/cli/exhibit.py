@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.choices import FRONT_FIGURES, TARGET
 from simaccel.cli.output import OutputFiles
-from simaccel.cli.settings import fault
-from simaccel.errors import InputError, gather, require_none, suggest
+from simaccel.cli.settings import fault, listed_values
+from simaccel.errors import InputError, gather, require_none
 from simaccel.study.points import EXHIBITS
 
 if TYPE_CHECKING:
@@ -156,17 +156,12 @@ def read_front(text: str | None) -> tuple[Figure, Figure] | None:
     """Read the two figures of a front, ``x,y``; InputError if they are unknown or equal."""
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",")]
-    known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
-    faults = [
-        fault("--pareto", name, suggest(name, FRONT_FIGURES))
-        for name in names
-        if name not in FRONT_FIGURES
-    ]
-    if not faults and (len(known) != len({*known}) or len(known) != len(("x", "y"))):
-        faults = [fault("--pareto", text, f"two different figures of {', '.join(FRONT_FIGURES)}")]
-    require_none(faults)
-    return known[0], known[1]
+    names = listed_values("--pareto", text, FRONT_FIGURES)
+    if len(names) != len(("x", "y")):
+        allowed = f"two different figures of {', '.join(FRONT_FIGURES)}"
+        raise InputError([fault("--pareto", text, allowed)])
+    x, y = (figure for name in names for figure in FRONT_FIGURES if figure == name)
+    return x, y
 
 
 def require_shown(

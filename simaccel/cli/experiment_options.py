@@ -13,10 +13,10 @@ import click
 
 from simaccel.cli.choices import DIRECTIVES, STATIONARITIES, STRATEGIES
 from simaccel.cli.search_options import SearchOptions
-from simaccel.cli.settings import fault
+from simaccel.cli.settings import fault, listed_values
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, DEPLOYED, SEARCHING
-from simaccel.errors import InputError, require_none, suggest
+from simaccel.errors import InputError, require_none
 from simaccel.plugins import plugins
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ class ExperimentOptions:
             first = self._dataflows(several=True) if beside and self.dataflow else []
             search = self.search
             strategies = search.strategies(STRATEGIES) if several else [search.strategy()]
-            return [*require_dataflows(first), *strategies]
+            return [*read_dataflows(first), *strategies]
         if self.search.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 
             tree_constraints(self.search.constraints)
-        names = require_dataflows(self._dataflows(several=several))
+        names = read_dataflows(self._dataflows(several=several))
         options = dict(self.search.given_options())
         ends = ["--patience", "--budget-seconds", "--within"]
         ends += ["--objective"] * ({*names} == {DEPLOYED})  # others take it beside `deployed`
@@ -229,18 +229,12 @@ def dataflow_names() -> list[str]:
     return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
 
 
-def require_dataflows(names: list[str]) -> list[str]:
-    """Refuse names of no dataflow."""
+def read_dataflows(names: Sequence[str]) -> list[str]:
+    """Return names of dataflows; refuse others, and those that are given twice."""
     held = "a dataflow; what the array holds is said by --stationarity"
-    require_none(
-        fault(
-            *("--dataflow", name),
-            f"{held}={name}" if name in STATIONARITIES else suggest(name, dataflow_names()),
-        )
-        for name in names
-        if name not in DATAFLOWS and name not in dataflow_names()
-    )
-    return names
+    hints = {name: f"{held}={name}" for name in STATIONARITIES}
+    own = {*DATAFLOWS}.issuperset(names)  # looking for plug-ins takes time
+    return listed_values("--dataflow", names, DATAFLOWS if own else dataflow_names(), hints)
 
 
 def accelerator_paths(*names: str) -> list[Path]:

@@ -9,8 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.cli.choices import STRATEGIES
-from simaccel.cli.experiment_options import accelerator_paths, dataflow_names, read_accelerator
+from simaccel.cli.experiment_options import (
+    accelerator_paths,
+    read_accelerator,
+    read_dataflows,
+)
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault, take_fields
 from simaccel.cli.several_runs import SeveralRuns
@@ -117,21 +120,11 @@ class WantedSpace:
         return search.options(pipeline=self.pipeline)
 
     def _dataflows(self) -> tuple[str, ...]:
-        dataflows: list[str] = []
-        faults = []
-        options = {
-            "--dataflow": (self.dataflow, dataflow_names()),
-            "--mapspace": (self.search.mapspace, STRATEGIES),
-        }
-        for option, (text, known) in options.items():
-            for name in [name.strip() for name in text.split(",")] if text else []:
-                if name not in known:
-                    faults.append(fault(option, name, suggest(name, known)))
-                elif name in dataflows:
-                    faults.append(fault(option, name, "each name once"))
-                dataflows.append(name)
-        require_none(faults)
-        return tuple(dataflows)
+        dataflows, mapspaces = gather(
+            lambda: read_dataflows(self.dataflow.split(",") if self.dataflow else []),
+            lambda: self.search.strategies(()),
+        )
+        return (*dataflows, *mapspaces)
 
 
 def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.settings import fault
-from simaccel.errors import InputError, gather, require_none, suggest
+from simaccel.cli.settings import fault, listed_values
+from simaccel.errors import InputError, gather, require_none
 from simaccel.numbers import is_logarithmic
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
 from simaccel.study.space import with_mapping
@@ -34,7 +34,7 @@ Variant = tuple[ExperimentOptions, tuple[Setting, ...]]
 def variants(experiment: ExperimentOptions) -> list[Variant]:
     """Return the options of each combination of the lists; InputError if these are too many."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
-    hw = [] if Path(experiment.hw).exists() else _values("--hw", experiment.hw)
+    hw = [] if Path(experiment.hw).exists() else listed_values("--hw", experiment.hw)
     if len(hw) > 1:
         lists.append(
             ("hw", tuple(Setting(ACCELERATOR, name, name, place=at) for at, name in enumerate(hw)))
@@ -42,7 +42,7 @@ def variants(experiment: ExperimentOptions) -> list[Variant]:
     for name in (*_LISTED, *_SEARCH_FIELDS):
         option = f"--{name.replace('_', '-')}"
         holder = experiment.search if name in _SEARCH_FIELDS else experiment.workload
-        values = _values(option, getattr(holder, name) or "")
+        values = listed_values(option, getattr(holder, name) or "")
         if len(values) > 1:
             lists.append((name, _list_settings(name, values)))
     if prod(len(points) for _, points in lists) > _MOST:
@@ -64,14 +64,6 @@ def sweep_chips(
     )
     others = tuple(text for text in experiment.overrides if text not in lists)
     return replace(experiment, overrides=others), (*sweep, *lists)
-
-
-def _values(option: str, text: str) -> list[str]:
-    values = [one.strip() for one in text.split(",")]
-    twice = next((one for one in values if values.count(one) > 1), None)
-    if twice is not None:
-        raise InputError([fault(option, twice, "each value once")])
-    return values
 
 
 def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
@@ -128,7 +120,7 @@ class WantedRows:
         workload = experiment.workload.for_experts(None, self.sweep)
         experiment = replace(experiment, workload=workload)
         seq_len = experiment.workload.seq_len
-        lengths = [None] if seq_len is None else seq_len.split(",")
+        lengths = [None] if seq_len is None else listed_values("--seq-len", seq_len)
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
         mapping = ", ".join(self.mappings)
         _, accelerator, names, axes, estimates, *workloads = gather(
@@ -187,7 +179,7 @@ def points_of_schedulers(
 ) -> list[Point]:
     """Return a point for each dataflow, mapspace and stationarity."""
     held_names = experiment.search.stationarity
-    held = held_names.split(",") if held_names else [None]
+    held = listed_values("--stationarity", held_names) if held_names else [None]
     return [
         with_mapping(
             replace(
@@ -212,7 +204,7 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
         allowed = "nothing without --pipeline-parallel"
         require_none(fault("--micro-batches", count, allowed) for count in alone[:1])
         return every
-    values = _values("--pipeline-parallel", stages)
+    values = listed_values("--pipeline-parallel", stages)
     settings = _list_settings("pipeline_parallel", values) if len(values) > 1 else ()
     return [
         replace(
@@ -246,11 +238,8 @@ def metrics_of(texts: Sequence[str]) -> list[Figure]:
         return []
     from simaccel.study.figure_table import METRICS
 
-    names = [name.strip() for text in texts for name in text.split(",")]
-    require_none(
-        fault("--metric", name, suggest(name, METRICS)) for name in names if name not in METRICS
-    )
-    return [METRICS[name] for name in dict.fromkeys(names)]
+    names = listed_values("--metric", ",".join(texts), METRICS)
+    return [METRICS[name] for name in names]
 
 
 def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:

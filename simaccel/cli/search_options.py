@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
-from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, fault, option
-from simaccel.errors import Fault, require_none, suggest
+from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, fault, listed_values, option
+from simaccel.errors import require_none
 from simaccel.search.effort import Effort, Strategy
 
 if TYPE_CHECKING:
@@ -53,15 +53,8 @@ class SearchOptions:
         """Return the mapspaces of a comma-separated list; InputError for unknown names."""
         if self.mapspace is None:
             return list(default)
-        strategies: list[Strategy] = []
-        faults: list[Fault] = []
-        for name in self.mapspace.split(","):
-            known = [strategy for strategy in STRATEGIES if strategy == name.strip()]
-            strategies += known
-            if not known:
-                faults.append(fault("--mapspace", name.strip(), suggest(name, STRATEGIES)))
-        require_none(faults)
-        return strategies
+        names = listed_values("--mapspace", self.mapspace, STRATEGIES)
+        return [strategy for name in names for strategy in STRATEGIES if strategy == name]
 
     def strategy(self) -> Strategy:
         """Return the single mapspace."""
@@ -137,11 +130,10 @@ _COMPARE: Final = "`simaccel compare` takes a list"
 class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """An option type for one value of a pattern, or for a comma-separated list (`compare` only)."""
 
-    def __init__(self, name: str, pattern: str, allowed: str, *, once: bool = False) -> None:
+    def __init__(self, name: str, pattern: str, allowed: str) -> None:
         self.name = name
         self.pattern = pattern
         self.allowed = allowed
-        self.once = once
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the value; click reports the allowed ones."""
@@ -152,16 +144,14 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
             other = f"use --axis {axis}={value}" if command == "explore" else _COMPARE
             self.fail(f"{value!r} is several; {other}.", param, ctx)
         for text in texts:
-            if not re.fullmatch(self.pattern, text) or (self.once and texts.count(text) > 1):
+            if not re.fullmatch(self.pattern, text):
                 self.fail(f"{text!r} is not {self.allowed}.", param, ctx)
         return ",".join(texts)
 
 
 DEGREES = ListedValues("degree", "[1-9][0-9]{0,3}", "a whole number from 1 to 9999")
 _STATIONARITIES, _OBJECTIVES = (
-    ListedValues(
-        *(name, "|".join(values)), f"one of {', '.join(map(repr, values))}, each once", once=True
-    )
+    ListedValues(*(name, "|".join(values)), f"one of {', '.join(map(repr, values))}")
     for name, values in (("stationarity", STATIONARITIES), ("objective", OBJECTIVES))
 )
 FIELDS = tuple(field.name for field in fields(SearchOptions))

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
 
-from simaccel.errors import MEANT, Fault, InputError, suggest
+from simaccel.errors import MEANT, Fault, InputError, require_none, suggest
 from simaccel.plugins import plugins
 
 SOURCE: Final = "command line"
@@ -61,6 +62,30 @@ _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 def fault(option: str, value: object, allowed: str) -> Fault:
     """Return the fault of an option."""
     return Fault(SOURCE, option, value, allowed)
+
+
+def listed_values(
+    option: str,
+    text: str | Sequence[str],
+    known: Collection[str] | None = None,
+    hints: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Return the values of a comma-separated list, or of one that was split.
+
+    ``hints``: what is allowed instead of a value, if not the nearest one.
+
+    Raises:
+        InputError: a value that isn't ``known``, or one that is given twice.
+    """
+    values = [value.strip() for value in (text.split(",") if isinstance(text, str) else text)]
+    faults = []
+    for at, value in enumerate(values):
+        if known is not None and value not in known:
+            faults.append(fault(option, value, hints.get(value) or suggest(value, known)))
+        elif value in values[:at]:
+            faults.append(fault(option, value, "each value once"))
+    require_none(faults)
+    return values
 
 
 class NamedValues(click.Choice[str]):
