@@ -15,7 +15,7 @@ from simaccel.report.units import count_text, error_text, figure_text, terms_tex
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, Figure, Place
 from simaccel.study.figures import run_figures
-from simaccel.study.points import StudyRow, chips_alike
+from simaccel.study.points import Figures, StudyRow, chips_alike
 from simaccel.units import ARRAY, LIMITS
 
 SHOWN: Final = (
@@ -296,24 +296,20 @@ _OF_DESIGNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")
 
 def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
     """Tabulate the run as it is, and each design with its speedup over it."""
-    base = {"text": "the run as it is", "figures": run_figures(result), "speedup": 1.0}
-    designs = [
-        {**vars(row), "text": row.settings[0].text, "speedup": _speedup(result, row)}
-        for row in rows
-    ]
     cycles, *others = study_columns(*_OF_DESIGNS)
     columns = (
         Column("what if", "text", kind="text"),
         cycles,
-        Column("speedup", "speedup", "{:.3f} x".format),
+        Column("speedup", lambda row: _speedup(result, row["figures"]), "{:.3f} x".format),
         *others,
         Column("note", "problem", kind="wrapped"),
     )
-    return tabulate([{**base, "problem": ""}, *designs], columns)
+    base = {"text": "the run as it is", "figures": run_figures(result), "problem": ""}
+    return tabulate([base, *({**vars(row), "text": row.settings[0].text} for row in rows)], columns)
 
 
-def _speedup(result: ExperimentResult, row: StudyRow) -> float | None:
-    cycles = None if row.figures is None else row.figures["cycles"]
+def _speedup(result: ExperimentResult, design: Figures | None) -> float | None:
+    cycles = None if design is None else design["cycles"]
     return None if cycles is None else result.run.cycles / cycles
 
 
@@ -321,12 +317,12 @@ def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str
     """Return the designs as JSON: fields, figures and speedup, or the problem; empty if none."""
     documents = []
     for row in rows:
-        design = row.settings[0]
-        held = design.fields.get("stationarity")
-        named = {"text": design.text, "fields": {} if held else dict(design.fields)}
+        held = row.settings[0].fields.get("stationarity")
+        fields = {} if held else dict(row.settings[0].fields)
         figures: dict[str, Any] = {"problem": row.problem}
         if row.figures is not None:
             figures = {name: row.figures[name] for name in _OF_DESIGNS}
-            figures["speedup"] = _speedup(result, row)
-        documents.append({**named, "stationarity": held, **figures})
+            figures["speedup"] = _speedup(result, row.figures)
+        named = {"text": row.settings[0].text, "fields": fields, "stationarity": held}
+        documents.append(named | figures)
     return {"designs": documents} if documents else {}
