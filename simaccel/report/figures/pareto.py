@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,13 +83,15 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
             curves.setdefault(curve, (name, count))
     few = len(curves) <= _MOST_NAMED
     look: dict[str, dict[str, Any]] = {}
-    points = []
+    points, times = [], Counter[str]()
     for at, (curve, (name, count)) in enumerate(curves.items()):
         colour = SERIES_COLOURS[at % len(SERIES_COLOURS)] if few else "grey"
-        look[name] = {"drawstyle": "steps-post", "color": colour}
+        times[name] += 1
+        series = f"{name} ({times[name]})" if times[name] > 1 else name  # searched in several ways
+        look[series] = {"drawstyle": "steps-post", "color": colour}
         last = curve[-1][1]
         ends = (max(count, curve[-1][0]), last)
-        points += [FacetPoint(name, n, value / last) for n, value in (*curve, ends)]
+        points += [FacetPoint(series, n, value / last) for n, value in (*curve, ends)]
     name = "EDP" if objective == "edp" else objective
     over = FigureAxis("mappings run", "count", log=True)
     facet = FacetPanel(points, over, FigureAxis(f"best {name} so far / final"))
