@@ -126,17 +126,18 @@ class _Importer:
         """Name the nodes, and find the last reader of each tensor."""
         nodes = self.network.nodes
         names = [clean_name(node.name) or f"{node.op_type}_{at}" for at, node in enumerate(nodes)]
-        self.names = distinct_names(names)
+        named = zip(nodes, distinct_names(names), strict=True)
+        self.places = [NodePlace(*each, self.network, self.builder) for each in named]
         self.readers = {name: at for at, node in enumerate(nodes) for name in node.input}
 
     def rows(self) -> list[AccountEntry]:
         """Map all nodes in the file's order, attentions at their last node; return entries."""
         entries: dict[int, AccountEntry] = {}
-        for at, node in enumerate(self.network.nodes):
+        for at, place in enumerate(self.places):
             self._note_attention(at)
             if at in self.fused:
                 continue
-            place = self._place(at)
+            node = place.node
             self.builder.read_tensors.clear()
             self.builder.attributes.clear()
             self.builder.begun = len(self.builder.pending)
@@ -166,21 +167,14 @@ class _Importer:
             moved = [name for name in node.input if name not in self.network.values]
             builder.record_origins(node.output, moved if node.op_type == "Concat" else moved[:1])
 
-    def _place(self, at: int) -> NodePlace:
-        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.builder)
-
     def _note_attention(self, at: int) -> None:
         """Find the attention (L, softmax, A) that begins with a node, if there is one."""
-        if (
-            self.network.nodes[at].op_type != "MatMul"
-            or not self._is_known(at)
-            or at in self.attentions
-        ):
-            return
-        chain = self._chain_from(at)
+        place = self.places[at]
+        begins = place.node.op_type == "MatMul" and place.has_shapes and at not in self.attentions
+        chain = self._chain_from(at) if begins else None
         if chain is None:
             return
-        place, last = self._place(at), self._place(chain[-1])
+        last = self.places[chain[-1]]
         query, key, value = place.shape(0), place.shape(1), last.shape(1)
         if min(map(len, (query, key, value))) < 2 or key[-1] != value[-2]:  # noqa: PLR2004 - rows
             return
@@ -191,35 +185,25 @@ class _Importer:
 
     def _attention(self, chain: Sequence[int]) -> dict[int, AccountEntry]:
         """Map the nodes of an attention: product, others, softmax, product; return entries."""
-        first, *inner, softmax, attend = chain
-        place, last = self._place(first), self._place(attend)
-        names = (self.names[first], self.names[softmax], self.names[attend])
+        first, *inner, softmax, last = (self.places[number] for number in chain)
+        operands = first.shaped_input(0), first.shaped_input(1), last.shaped_input(1)
         last.set_output(
-            add_attention(
-                self.builder,
-                names,
-                (place.shaped_input(0), place.shaped_input(1), last.shaped_input(1)),
-            )
+            add_attention(self.builder, (first.name, softmax.name, last.name), operands)
         )
-        for name in {*place.node.input} - self.builder.read_tensors - self.network.weights:
+        for name in {*first.node.input} - self.builder.read_tensors - self.network.weights:
             self.builder.store_in_dram(name)
-        entries = {softmax: self._place(softmax).take_node("softmax", macs=0)}
         made = {name for number in chain for name in self.network.nodes[number].output}
-        for between in inner:
-            inside = self._place(between)
+        for inside in inner:
             for at, name in enumerate(inside.node.input):
                 self.builder.store_in_dram(name)
                 if name not in made:
                     inside.report_input(at, "a mask or bias of the scores: not read")
-            entries[between] = inside.take_node("a part of softmax", macs=0)
-        for number, letter, added in ((first, "L", -3), (attend, "A", -1)):
-            macs = self.builder.pending[added].macs
-            entries[number] = self._place(number).take_node(f"{letter} of an attention", macs=macs)
-        return entries
-
-    def _is_known(self, at: int) -> bool:
-        node = self.network.nodes[at]
-        return all(name in self.network.shapes for name in (*node.input, *node.output))
+        logit, _, attend = self.builder.pending[-3:]
+        rows = [inside.take_node("a part of softmax", macs=0) for inside in inner]
+        rows.insert(0, first.take_node("L of an attention", macs=logit.macs))
+        rows.append(softmax.take_node("softmax", macs=0))
+        rows.append(last.take_node("A of an attention", macs=attend.macs))
+        return dict(zip(chain, rows, strict=True))
 
     def _chain_from(self, at: int) -> list[int] | None:
         """Return the nodes after a product up to the product whose first factor is its softmax.
@@ -233,14 +217,13 @@ class _Importer:
             if self.network.reads[made] != 1 or made in self.network.outputs:
                 return None
             at = self.readers[made]
-            node = self.network.nodes[at]
-            if not self._is_known(at):
+            place, node = self.places[at], self.network.nodes[at]
+            if not place.has_shapes:
                 return None
             chain.append(at)
             if node.op_type == "Softmax" and not softmax:
                 softmax = True
                 rank = len(self.network.shapes[made])
-                place = NodePlace(node, "", self.network, self.builder)
                 if place.attribute("axis", -1) % rank != rank - 1:
                     return None
                 softmax_at = len(chain) - 1

@@ -63,6 +63,12 @@ class NodePlace:
         """Return (name, shape) of the input with a number."""
         return self.node.input[number], self.shape(number)
 
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the shapes of all inputs and outputs are known."""
+        shapes = self.network.shapes
+        return all(name in shapes for name in (*self.node.input, *self.node.output))
+
     def is_only_reader(self, number: int) -> bool:
         """Return whether an input is all of an operator's output, and nothing else reads it."""
         name, builder = self.node.input[number], self.builder
