@@ -101,8 +101,8 @@ def _read_document(
 
     The account is of the fields of another tool's file.
     """
-    kind = None if path.suffix.lower() == ".cfg" else sniff_kind(path)
-    if kind == "configuration" or path.suffix.lower() == ".cfg":
+    kind = "configuration" if path.suffix.lower() == ".cfg" else sniff_kind(path)
+    if kind == "configuration":
         from simaccel.importers.scalesim.configuration import read_scalesim  # noqa: PLC0415
 
         raw, account = read_scalesim(path)

@@ -32,8 +32,6 @@ UNMOVED_SCALES: Final = "scales and zero points of blocks are not moved"
 SMALL: Final = 4096
 """Elements of a constant whose value is known; larger ones have type and shape only."""
 _MOST_BYTES: Final = 16 * SMALL
-_EXTERNAL: Final = 1
-"""ONNX's number for data in a file beside (TensorProto.DataLocation)."""
 
 
 @dataclass
@@ -106,7 +104,7 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
         return None
     copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
-    if tensor.data_location == _EXTERNAL or tensor.external_data:
+    if tensor.external_data:
         data = _bytes_from_file(tensor, folder)
         if data is None:
             return None

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simaccel.files.accounting import split_names
 from simaccel.files.limits import MAX_GRAPH_NODES, MAX_SHAPE_NUMBERS, require_at_most
 from simaccel.importers.onnx_files.constants import graphs_of, nodes_within
 from simaccel.lazy import np
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 _ADDING: Final = frozenset(("Gather", "GatherND", "OneHot", "Einsum", "SequenceInsert"))
 """Kinds that make no more dimensions than all their inputs have together."""
-_SHAPED: Final = frozenset(
-    ("Reshape", "Expand", "ConstantOfShape", "RandomNormal", "RandomUniform")
-)
+_SHAPED: Final = split_names("Reshape Expand ConstantOfShape RandomNormal RandomUniform")
 """Kinds whose last input, or attribute, is the shape of what they make."""
 _KEPT: Final = frozenset(("Add", "Cast", "Identity", "Mul", "Squeeze", "Sub", "Unsqueeze"))
 """Kinds that ONNX's inference follows the values of sizes through, apart from those below."""
@@ -37,18 +36,16 @@ def require_few_nodes(file: str, model: Proto) -> None:
         InputError: too many, or functions that call themselves.
     """
     functions = {(made.domain, made.name): made for made in model.functions}
-    counts: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, ...], int] = {}
 
     def count(graph: Proto) -> int:
-        return sum(count_of((node.domain, node.op_type)) for node in nodes_within(graph))
+        return sum(count_calls(node.domain, node.op_type) for node in nodes_within(graph))
 
-    def count_of(name: tuple[str, str]) -> int:
-        if name not in functions:
-            return 1
-        if name not in counts:
+    def count_calls(*name: str) -> int:
+        if name in functions and name not in counts:
             counts[name] = MAX_GRAPH_NODES + 1  # of one that calls itself, of which there is no end
             counts[name] = count(functions[name])
-        return counts[name]
+        return counts.get(name, 1)
 
     require_at_most(file, "nodes", count(model.graph), MAX_GRAPH_NODES, "nodes and constants")
 

@@ -240,9 +240,8 @@ def add_product(
     batch = len(second.shape) - 2 if any(length > 1 for length in second.shape[:-2]) else 0
     if batch and first[1][:-2] != second.shape[:-2]:
         return _add_batched_product(builder, name, first, second)
-    source, view = builder.whole(name, first)
-    use_of = view
-    view = view.transpose((1, 0)) if transposed else view
+    source, stored = builder.whole(name, first)
+    view = stored.transpose((1, 0)) if transposed else stored
     outer, inner = view.dims[:-1], view.dims[-1]
     shared = ranks_of("b", [span for dim in outer[:batch] for span in dim])
     rows = ranks_of("m", [span for dim in outer[batch:] for span in dim])
@@ -251,7 +250,7 @@ def add_product(
     dims = [[ranks[span] for span in dim] for dim in outer]
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
     other, columns = _second_factor(builder, name, second, by_dim, sizes, alone=not any(dims))
-    use = builder.read_linked(source, ranks, use_of)
+    use = builder.read_linked(source, ranks, stored)
     if len(second.shape) > 1:
         return builder.make(name, [*dims, columns], sizes, (use, other))
     return builder.make(name, dims, sizes, (use, other), fixed=columns)
@@ -275,9 +274,8 @@ def _second_factor(
     count = shape[-1] if len(shape) > 1 else 1
     if view is not None and view.shape == stored_shape and len(shape) > 1 and not view.fixed:
         if second.transposed:
-            view = view.transpose(
-                (*range(len(stored_shape) - 2), len(stored_shape) - 1, len(stored_shape) - 2)
-            )
+            *lead_dims, last_row, last_column = range(len(stored_shape))
+            view = view.transpose((*lead_dims, last_column, last_row))
         before = len(shape) - 1 - len(dims)
         known = view.dims[before:-1]
         columns = ranks_of("n", view.dims[-1])

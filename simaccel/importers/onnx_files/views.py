@@ -137,11 +137,10 @@ class SlotView:
 
     def expand(self, shape: Shape) -> SlotView | None:
         """Return the view broadcast to a shape; None if that isn't possible."""
-        dims = ((),) * (len(shape) - len(self.dims)) + self.dims
-        sizes = (1,) * (len(shape) - len(self.dims)) + self.shape
-        if any(had not in (1, size) for had, size in zip(sizes, shape, strict=True)):
+        lead = len(shape) - len(self.dims)
+        pairs = [*zip(((),) * lead + self.dims, (1,) * lead + self.shape, shape, strict=True)]
+        if any(had not in (1, size) for _, had, size in pairs):
             return None
-        pairs = list(zip(dims, sizes, shape, strict=True))
         loose = tuple(s for dim, had, size in pairs if had != size for s in dim)
         made = tuple(
             dim if had == size else (SlotSpan(REPEATED, 0, size),) for dim, had, size in pairs
@@ -224,11 +223,6 @@ class SlotUse:
         """Return (first position, last + 1) of each slot."""
         slots = (self.slots[at] for at in range(len(self.slots)))
         return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
-
-    def listed_positions(self, ranks: Mapping[str, int]) -> int:
-        """Return the most positions of a slot that are listed to mark it."""
-        counts = (math.prod(ranks[rank] for rank, _ in terms) for terms, _ in self.slots.values())
-        return max(counts, default=1)
 
     def mark(self, ranks: Mapping[str, int], marks: npt.NDArray[np.bool_]) -> None:
         """Set ``marks``, in the tensor's shape, at the elements that it uses."""
@@ -380,8 +374,9 @@ def _count_used(root: StoredTensor, pending: Sequence[PendingOperator]) -> int:
     if root.distinct is not None:
         return root.distinct
     uses = [(op.ranks, use) for op in pending for use in op.inputs if use.root is root]
-    listed = max((use.listed_positions(ranks) for ranks, use in uses), default=0)
-    if math.prod(root.sizes) > _MOST_MARKED or listed > _MOST_LISTED:
+    slots = ((ranks, terms) for ranks, use in uses for terms, _ in use.slots.values())
+    listed = (math.prod(ranks[rank] for rank, _ in terms) for ranks, terms in slots)
+    if math.prod(root.sizes) > _MOST_MARKED or max(listed, default=0) > _MOST_LISTED:
         return math.prod(root.sizes)
     marks = np.zeros(tuple(root.sizes), dtype=np.bool_)
     for ranks, use in uses:

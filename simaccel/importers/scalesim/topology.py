@@ -345,36 +345,23 @@ def _estimate(sheet: _Sheet, row: _CsvRow) -> float | None:
 
 def _conv(sheet: _Sheet, row: _CsvRow) -> LayerShape:
     known = len(sheet.faults)
-    sizes = {key: sheet.size(row, key) for key in ("height", "width", "r", "s", "c", "m", "stride")}
-    step_w = sheet.size(row, "stride_w", sizes["stride"])
+    height, width, r, s, c, m, step = (sheet.size(row, key) for key in [*_CONV][1:])
+    steps = step, sheet.size(row, "stride_w", step)
     are_sizes = len(sheet.faults) == known
     _account_sparsity(sheet, row)
-    for inside, around in (("r", "height"), ("s", "width")):
-        if are_sizes and sizes[inside] > sizes[around]:
-            title = sheet.titles[around]
-            sheet.fault(row, inside, sizes[inside], f"at most the {title}, {sizes[around]}")
-    groups = sizes["c"] if "DP" in sheet.cell(row, "name") else 1
-    return Conv(
-        g=groups,
-        m=sizes["m"],
-        c=sizes["c"] // groups,
-        p=_outputs(sizes["height"], sizes["r"], sizes["stride"]),
-        q=_outputs(sizes["width"], sizes["s"], step_w),
-        r=sizes["r"],
-        s=sizes["s"],
-        stride=(sizes["stride"], step_w),
-    )
+    for inside, around, taps, rows in (("r", "height", r, height), ("s", "width", s, width)):
+        if are_sizes and taps > rows:
+            sheet.fault(row, inside, taps, f"at most the {sheet.titles[around]}, {rows}")
+    g = c if "DP" in sheet.cell(row, "name") else 1
+    reaches = zip((height, width), (r, s), steps, strict=True)
+    p, q = (-(-(size - reach + stride) // stride) for size, reach, stride in reaches)
+    return Conv(g=g, m=m, c=c // g, p=p, q=q, r=r, s=s, stride=steps)
 
 
 def _product(sheet: _Sheet, row: _CsvRow) -> LayerShape:
     m, n, k = (sheet.size(row, key) for key in "mnk")
     _account_sparsity(sheet, row)
     return Product(b=sheet.size(row, "b", 1), m=m, n=n, k=k)
-
-
-def _outputs(size: int, reach: int, stride: int) -> int:
-    """Return ceil((size - reach + stride) / stride), as SCALE-Sim does."""
-    return -(-(size - reach + stride) // stride)
 
 
 def _account_sparsity(sheet: _Sheet, row: _CsvRow) -> None:

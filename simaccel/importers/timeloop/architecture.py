@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, InputError
-from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys, split_names
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.importers.file_kinds import accelerator_name
 from simaccel.importers.timeloop.parts import (
@@ -34,12 +34,8 @@ from simaccel.importers.timeloop.parts import (
 _CLOCK_HZ: Final = 10**9
 _BITS: Final = 8
 _FASTEST: Final = 1e-12
-_TAKEN: Final = frozenset(
-    (
-        *(name for names in SPELLINGS.values() for name in names),
-        *SECONDS,
-        *("entries", "sizeKB", "instances", "name", "class", "subclass"),
-    )
+_TAKEN: Final = split_names("entries sizeKB instances name class subclass").union(
+    SECONDS, *SPELLINGS.values()
 )
 _HARMLESS: Final = {
     **dict.fromkeys(("technology", "node"), "energies and areas depend on it"),
