@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from simaccel.analytic.array import FoldFigures, by_stationarity
 from simaccel.analytic.family import Ints, ints
@@ -22,13 +23,14 @@ Numbered = tuple[Ints, Ints]
 """The distinct sizes, packed and ascending; for each block the number of its own."""
 _MOST_BITS: Final = 62
 """The most bits of all four sizes that are packed into one number."""
-_MOST_BLOCKS: Final = 2**14
+_COMMON_BITS: Final = 14
+"""Bits of a size that operators have in common, unless theirs need more: so they share blocks."""
+_MOST_BLOCKS: Final = 2**16
 """The most blocks of a kind; with more the cache is emptied."""
 _FEW: Final = 4
 """With more blocks for each size that is given, all combinations are made, not sorted."""
-_KINDS: Final = 48
-"""Kinds that are kept; those of four layers."""
-_RECENT: Final = 6
+_KINDS: Final = 24
+"""Kinds that are kept: those of an accelerator with all stationarities and two widths."""
 _SINGLE: Final = 2**12
 _Of = TypeVar("_Of", bound=FoldFigures)
 
@@ -38,12 +40,14 @@ class KnownBlocks:
     """The known figures of blocks of one kind by their sizes; a size below 0 means no block.
 
     ``codes``: the sizes of each block packed into one number, ascending, with a final sentinel.
-    ``figures``: (figure, block).
+    ``places``: of each block in ``figures`` (figure, place), which has room for more;
+    narrow while they are below 2^31.
     """
 
     bits: Bits
     codes: Ints = field(default_factory=lambda: ints([2**63 - 1]))
-    figures: Ints = field(default_factory=lambda: ints([[0]]))
+    places: Ints = field(default_factory=lambda: ints([0]))
+    figures: Ints | npt.NDArray[np.int32] = field(default_factory=lambda: ints([[]]))
 
     def find(self, blocks: Numbered, price: Callable[[Shape], Ints]) -> Ints:
         """Return the figures of blocks; ``price`` computes those of new sizes, each once."""
@@ -53,16 +57,21 @@ class KnownBlocks:
         if np.count_nonzero(is_new):
             new = codes[is_new]
             if new.size + self.codes.size > _MOST_BLOCKS:
-                new, self.codes, self.figures = codes, self.codes[-1:], ints([[0]])
+                new, self.codes, self.places = codes, self.codes[-1:], self.places[-1:]
             self._add(new, price(self._unpack(new)))
             at = np.searchsorted(self.codes, codes)
-        return self.figures.take(at, axis=1).take(number, axis=1)
+        return ints(self.figures.take(self.places[at], axis=1)).take(number, axis=1)
 
     def _add(self, codes: Ints, figures: Ints) -> None:
-        known = np.broadcast_to(self.figures, (len(figures), self.codes.size))
+        start, stop = self.codes.size, self.codes.size + codes.size
+        if stop > self.figures.shape[1]:
+            self.figures = np.empty((len(figures), max(stop, _MOST_BLOCKS)), dtype=np.int32)
+        if figures.max() > np.iinfo(self.figures.dtype).max:
+            self.figures = self.figures.astype(np.int64)
+        self.figures[:, start:stop] = figures
         at = np.searchsorted(self.codes, codes)
         self.codes = np.insert(self.codes, at, codes)
-        self.figures = np.insert(known, at, figures, axis=1)
+        self.places = np.insert(self.places, at, np.arange(start, stop))
 
     def _unpack(self, codes: Ints) -> Shape:
         sizes = []
@@ -99,22 +108,11 @@ def _known_blocks(bits: Bits, *_kind: object) -> KnownBlocks:
     return KnownBlocks(bits)
 
 
-@dataclass(frozen=True)
-class ManyBlocks:
-    """Blocks of candidates; equal if the contents of their arrays are.
-
-    ``which``: the stationarity of each, as in `by_stationarity`.
-    """
-
-    shape: Shape = field(compare=False)
-    which: Ints | int = field(compare=False)
-    content: tuple[object, ...] = ()
-
-    @classmethod
-    def of_shape(cls, shape: Shape, which: Ints | int) -> ManyBlocks:
-        """Return blocks of sizes (g, m, k, n) with their content as key."""
-        arrays = (np.asarray(one) for one in (*shape, which))
-        return cls(shape, which, tuple((array.shape, array.tobytes()) for array in arrays))
+def common_bits(sizes: Sequence[int]) -> Bits:
+    """Return the bits of the largest sizes (g, m, k, n) of an operator, in common if they fit."""
+    g, m, k, n = (size.bit_length() for size in sizes)
+    common = tuple(max(bits, _COMMON_BITS) for bits in (g, m, k, n))
+    return common if sum(common) <= _MOST_BITS else (g, m, k, n)  # type: ignore[return-value]
 
 
 def find_known(
@@ -122,14 +120,25 @@ def find_known(
     of: Callable[..., _Of],
     accelerator: Accelerator,
     bits: Bits,
-    blocks: ManyBlocks,
+    blocks: tuple[Shape, Ints | int],
     kind: tuple[tuple[str, object], ...],
 ) -> list[_Of]:
     """Return the figures ``of`` blocks by stationarity, evaluated once for each size.
 
-    ``kind``: further arguments of ``of``.
+    ``blocks``: their sizes, and the stationarity of each, as in `by_stationarity`. ``kind``:
+    further arguments of ``of``.
     """
-    return [made(figures) for figures in _find_figures(of, accelerator, bits, blocks, kind)]
+    shape, which = blocks
+    numbered = number_blocks(shape, bits) if sum(bits) <= _MOST_BITS else None
+
+    def find(stationarity: Stationarity) -> Ints:
+        price = partial(of, accelerator, stationarity=stationarity, **dict(kind))
+        if numbered is None:
+            return price(shape).figures
+        known = _known_blocks(bits, accelerator.timed, of, stationarity, kind)
+        return known.find(numbered, lambda new: price(new).figures)
+
+    return [made(figures) for figures in by_stationarity(which, find)]
 
 
 @lru_cache(_SINGLE)
@@ -142,24 +151,3 @@ def find_single(
 ) -> Ints:
     """Return the figures ``of`` one block of a single candidate; ``shape``: (g, m, k, n)."""
     return of(accelerator, shape, stationarity=stationarity, **dict(kind)).figures
-
-
-@lru_cache(_RECENT)
-def _find_figures(
-    of: Callable[..., FoldFigures],
-    accelerator: Accelerator,
-    bits: Bits,
-    blocks: ManyBlocks,
-    kind: tuple[tuple[str, object], ...],
-) -> list[Ints]:
-    """Return figures of blocks; the last results are cached, as similar families repeat them."""
-    numbered = number_blocks(blocks.shape, bits) if sum(bits) <= _MOST_BITS else None
-
-    def find(stationarity: Stationarity) -> Ints:
-        price = partial(of, accelerator, stationarity=stationarity, **dict(kind))
-        if numbered is None:
-            return price(blocks.shape).figures
-        known = _known_blocks(bits, accelerator.timed, of, stationarity, kind)
-        return known.find(numbered, lambda shape: price(shape).figures)
-
-    return by_stationarity(blocks.which, find)

@@ -22,7 +22,7 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import ONE, Ints, TreePath, identity, ints
-from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known, find_single
+from simaccel.analytic.known_blocks import Bits, common_bits, find_known, find_single
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -141,15 +141,14 @@ class UnitCosts(BitWidths):
         if isinstance(which, int) and np.ndarray not in map(type, shape):
             held = STATIONARITIES[which]
             return [made(find_single(of, self.accelerator, held, more, *shape))]
-        blocks = ManyBlocks.of_shape(shape, which)
-        return find_known(made, of, self.accelerator, self._bits(op), blocks, more)
+        return find_known(made, of, self.accelerator, self._bits(op), (shape, which), more)
 
     def _bits(self, op: BoundOperator) -> Bits:
         """Return the bits of an operator's sizes (g, m, k, n)."""
         if ("bits", op.name) not in self.known:
             every = {rank: ints(size) for rank, size in self.family.space.full_sizes.items()}
             g, m, k, n = (int(one) for one in matmul_of(op, self.widen_sizes(every)))
-            self.known["bits", op.name] = tuple(size.bit_length() for size in (g, m, k, n))
+            self.known["bits", op.name] = common_bits((g, m, k, n))
         return self.known["bits", op.name]  # type: ignore[return-value]
 
     def widen_sizes(self, sizes: dict[str, Ints]) -> dict[str, Ints]:

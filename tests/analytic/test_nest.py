@@ -15,7 +15,6 @@ from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.known_blocks import (
     Bits,
     KnownBlocks,
-    ManyBlocks,
     Shape,
     find_known,
     number_blocks,
@@ -144,7 +143,7 @@ def test_known_folds_are_those_that_are_counted(stationarity: Stationarity) -> N
     which = STATIONARITIES.index(stationarity)
     for seed in (0, 1, 0):
         shape = _shape(seed)
-        blocks = ManyBlocks.of_shape(shape, which)
+        blocks = shape, which
         (found,) = find_known(FoldFigures, charge_folds, on, BITS, blocks, tuple(folds.items()))
         counted = charge_folds(on, shape, stationarity, **folds)
         assert np.array_equal(found.figures, counted.figures)
@@ -152,18 +151,11 @@ def test_known_folds_are_those_that_are_counted(stationarity: Stationarity) -> N
         assert np.array_equal(around.figures, edges(on, shape, stationarity).figures)
 
 
-def test_blocks_are_alike_by_what_is_in_their_arrays() -> None:
+def test_blocks_of_several_stationarities() -> None:
     shape, which = _shape(5), ints([0, 2]).reshape(-1, 1, 1, 1)
-    again = tuple(array.copy() for array in shape)
-    blocks = ManyBlocks.of_shape(shape, which)
-    assert blocks == ManyBlocks.of_shape((again[0], again[1], again[2], again[3]), which.copy())
-    again[3][2] += 1
-    assert blocks != ManyBlocks.of_shape((again[0], again[1], again[2], again[3]), which)
-    assert blocks != ManyBlocks.of_shape(shape, which[::-1])
-    assert blocks != ManyBlocks.of_shape((*shape[:3], shape[3].reshape(1, -1)), which)
     kind = {"widths": (16, 16, 32), "accumulate": False}
     on = load_accelerator("tpu_v4_4x4x4")
-    options = find_known(FoldFigures, charge_folds, on, BITS, blocks, tuple(kind.items()))
+    options = find_known(FoldFigures, charge_folds, on, BITS, (shape, which), tuple(kind.items()))
     chosen = select_figures(which, options)
     both: tuple[tuple[int, Stationarity], ...] = ((0, "ws"), (1, "is"))
     for at, stationarity in both:
@@ -197,6 +189,6 @@ def test_a_size_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sizes_of_many_bits_are_counted_without() -> None:
     on, shape = load_accelerator("edge"), _shape(4)
     folds: dict[str, Any] = {"widths": (8, 8, 32), "accumulate": False}
-    blocks, wide = ManyBlocks.of_shape(shape, 0), (16, 16, 16, 16)
-    (found,) = find_known(FoldFigures, charge_folds, on, wide, blocks, tuple(folds.items()))
+    wide = (16, 16, 16, 16)
+    (found,) = find_known(FoldFigures, charge_folds, on, wide, (shape, 0), tuple(folds.items()))
     assert np.array_equal(found.figures, charge_folds(on, shape, "ws", **folds).figures)
