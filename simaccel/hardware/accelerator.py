@@ -52,7 +52,6 @@ class Accelerator(Spec):
     REPLACED: ClassVar[Mapping[str, str]] = REPLACED_CHIPS | REPLACED_GROUPS
     OMITTED: ClassVar = (
         *("stands_for", "area", "memories", "precision", "cores", "links", "chips"),
-        "measuring",
     )
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]

@@ -76,10 +76,7 @@ class ArraySpec(Spec):
     may lie on the diagonal, as many as have their own rows and columns, with zeros elsewhere.
     """
 
-    OMITTED: ClassVar = (
-        *("accumulator", "stationarity", "blocks", "count", "diagonal"),
-        *("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle"),
-    )
+    OMITTED: ClassVar = ("stationarity", "count", "diagonal", "multiplied_as", "steps_per_cycle")
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
         default="systolic", exclude=True

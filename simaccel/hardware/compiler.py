@@ -55,10 +55,7 @@ class AttentionSpec(Spec):
     divides after the product with the values instead of before it, in two pieces of the keys.
     """
 
-    OMITTED: ClassVar = (
-        *("values_ahead_from", "query_rows", "repeats_keys", "reserved_bytes", "row_tile"),
-        "divides_results",
-    )
+    OMITTED: ClassVar = ("values_ahead_from", "repeats_keys", "row_tile", "divides_results")
 
     heads_at_once: Count = 4
     values_ahead_from: Count = 1
@@ -145,9 +142,9 @@ class CompilerSpec(Spec):
     """
 
     OMITTED: ClassVar = (
-        *("epilogues", "kernel_start_cycles", "products", "held", "vector_block_elements"),
-        *("elementwise", "converts", "converted_blocks", "merged_taps", "in_turn", "norms"),
-        *("layout", "attention", "stays", "program_start_cycles", "measured"),
+        *("epilogues", "kernel_start_cycles", "held", "vector_block_elements", "elementwise"),
+        *("converts", "merged_taps", "in_turn", "norms", "layout", "attention", "stays"),
+        *("program_start_cycles", "measured"),
     )
 
     overlap: bool | Literal["weights"] = True

@@ -45,7 +45,7 @@ class CoreNocSpec(Spec):
       and columns of a mesh; by default the squarest, with no more rows than columns.
     """
 
-    OMITTED: ClassVar = _FIGURES
+    OMITTED: ClassVar = ("hop_cycles",)
 
     multicast: bool = False
     topology: CoreTopology | None = None
@@ -53,11 +53,6 @@ class CoreNocSpec(Spec):
     link_bytes_per_cycle: Count | None = None
     hop_cycles: Cycles = 0
     pj_per_bit_hop: Picojoules | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return super().absent | (set() if self.topology else {"topology", "hop_cycles"})
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, each with its allowed values."""
@@ -146,8 +141,6 @@ class SharedBufferSpec(Spec):
     ``pj_per_byte``: by default that of a core's buffer.
     """
 
-    OMITTED: ClassVar = ("pj_per_byte",)
-
     capacity_bytes: Bytes
     bandwidth_bytes_per_second: BytesPerSecond
     latency_cycles: Cycles = 0
@@ -169,8 +162,6 @@ class CoresSpec(Spec):
     Each core has its own arrays, SFU, DMA queues, buffer with ports, and NoC; DRAM, memories beside
     it, and links are shared.
     """
-
-    OMITTED: ClassVar = ("shared_buffer",)
 
     count: Annotated[Count, Field(le=_MOST_CORES)] = 1
     noc: CoreNocSpec = Field(default_factory=CoreNocSpec)

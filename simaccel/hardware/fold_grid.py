@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final, Generic, Literal
+from typing import Final, Generic, Literal
 
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules, larger, smaller
 from simaccel.hardware.spec import Spec
@@ -230,8 +230,6 @@ class AccumulatorSpec(Spec):
 
     ``pj_per_byte``: of a read or write; by default that of the buffer.
     """
-
-    OMITTED: ClassVar = ("pj_per_byte",)
 
     bytes_per_element: Count = 4
     capacity_bytes: BytesOrUnlimited

@@ -96,11 +96,8 @@ class LinksSpec(Spec):
     there takes ``network_start_cycles``.
     """
 
-    OMITTED: ClassVar = (
-        *("dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit"),
-        *("network_bytes_per_second", "network_start_cycles"),
-    )
-
+    OMITTED: ClassVar = ("dimensions", "closes_at", "efficiency", "overlap", "network_start_cycles")
+    WRITTEN: ClassVar = ("bytes_per_second",)
     REPLACED: ClassVar[Mapping[str, str]] = {
         "latency_cycles": "hop_cycles",
         "algorithm": "nothing: the topology says how collectives go",

@@ -90,9 +90,7 @@ class DramSpec(Spec):
         "max_outstanding": "in_flight_bytes: bytes that are requested and have not arrived",
     }
 
-    OMITTED: ClassVar[tuple[str, ...]] = (
-        *("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes"),
-    )
+    WRITTEN: ClassVar = ("in_flight_bytes",)
 
     bandwidth_bytes_per_second: BytesPerSecond
     channels: Count = 1
@@ -201,7 +199,7 @@ class MemorySpec(DramSpec):
     arrive as soon as those of this one are released. Energy per byte is the DRAM's.
     """
 
-    OMITTED: ClassVar = (*DramSpec.OMITTED, "staging_bytes", "fifo")
+    OMITTED: ClassVar = ("fifo",)
 
     staging_bytes: BytesOrUnlimited = None
     fifo: bool = False
@@ -212,8 +210,6 @@ class MemoriesSpec(Spec):
 
     Tensors of other classes (activations always) live in the DRAM.
     """
-
-    OMITTED: ClassVar = ("weight", "cache")
 
     weight: MemorySpec | None = None
     cache: MemorySpec | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -36,8 +36,6 @@ class MultipliedAsSpec(Spec):
 
     ``int4`` and ``int8`` also hold for elements of as many bits without a number format.
     """
-
-    OMITTED: ClassVar = ("int4", "int8", "fp4", "fp8", "fp16", "int16", "int32", "tf32")
 
     int4: NumberName | None = None
     int8: NumberName | None = None
@@ -76,8 +74,6 @@ def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
 class NarrowRatesSpec(Spec):
     """MACs of a PE per cycle if both operands have at most 8 bits, and at most 4 bits."""
 
-    OMITTED: ClassVar = ("bits4",)
-
     bits8: Count = 1
     bits4: Count | None = None
 
@@ -99,8 +95,6 @@ class PrecisionSpec(Spec):
 
     ``sums``: the format in ``array.accumulator``; it sets the bytes of an element there.
     """
-
-    OMITTED: ClassVar = ("weights", "activations", "cache", "sums")
 
     weights: NumberName | None = None
     activations: NumberName | None = None

@@ -28,8 +28,6 @@ class PeMemorySpec(Spec):
 class PeMemories(Spec):
     """The memories of a PE: one for each role, or ``shared`` by the roles that have none."""
 
-    OMITTED: ClassVar = ("input", "weight", "output", "shared")
-
     input: PeMemorySpec | None = None
     weight: PeMemorySpec | None = None
     output: PeMemorySpec | None = None
@@ -68,7 +66,7 @@ class SpatialArraySpec(Spec):
     number formats that are multiplied as others.
     """
 
-    OMITTED: ClassVar = ("native_bits", "multiplied_as")
+    OMITTED: ClassVar = ("multiplied_as",)
 
     count: ClassVar[int] = 1
     """Always one array."""

@@ -24,7 +24,9 @@ class Spec(BaseModel):
     REPLACED: ClassVar[Mapping[str, str]] = {}
     """Former fields, and their replacements."""
     OMITTED: ClassVar[Collection[str]] = ()
-    """Fields that a document leaves out if they have their defaults."""
+    """Fields that a document leaves out at their defaults, as it does all whose default is None."""
+    WRITTEN: ClassVar[Collection[str]] = ()
+    """Fields that a document has though their default is None, which is unlimited."""
 
     source: str = ""
     """The source of this section's figures."""
@@ -32,11 +34,11 @@ class Spec(BaseModel):
     @property
     def absent(self) -> set[str]:
         """The fields that are not set; a document leaves them out."""
-        fields = type(self).model_fields
         return {
             name
-            for name in self.OMITTED
-            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
+            for name, field in type(self).model_fields.items()
+            if name in self.OMITTED or (field.default is None and name not in self.WRITTEN)
+            if getattr(self, name) == field.get_default(call_default_factory=True)
         }
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ Where each figure was read, and what was not checked:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from simaccel.hardware.quantity import SquareMicrometres
 from simaccel.hardware.spec import Spec
@@ -92,11 +92,6 @@ class AreaSpec(Spec):
     ``precision``. A lane of the SFU is a multiplier and an adder of 32-bit floats; accumulators
     count as buffer memory.
     """
-
-    OMITTED: ClassVar = (
-        *("node", "number", "mac_um2", "sfu_um2_per_lane"),
-        *("pe_memory_um2_per_byte", "buffer_um2_per_byte"),
-    )
 
     node: AreaNode | None = None
     number: AreaNumber | None = None

@@ -32,7 +32,7 @@ class EnergySpec(Spec):
     figures that are left out are unknown, and so are energies of runs; else they are faults.
     """
 
-    OMITTED: ClassVar = ("known", "node", *_BY_NODE, DRAM, "leakage_pj_per_cycle")
+    OMITTED: ClassVar = ("known", "leakage_pj_per_cycle")
 
     known: Annotated[bool, Field(strict=True)] = True
     node: EnergyNode | None = None
