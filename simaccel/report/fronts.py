@@ -31,17 +31,13 @@ def pareto_table(rows: Sequence[StudyRow], x: str, y: str) -> Table:
     """Return fronts as a table, their two figures first; of many points, evenly spaced ones."""
     first, *others = study_columns(x, y, *(name for name in _OF_FRONTS if name not in {x, y}))
     shown = [
-        {
-            "row": row,
-            "dataflow": row.dataflow,
-            "figures": points[int(at)] if points else None,
-        }
+        replace(row, figures=points[int(at)] if points else None)
         for row in rows
         for points in [front_points(row)]
         for at in pick_evenly(np.arange(len(points) or 1), SHOWN)
     ]
     columns = (*texts("dataflow"), replace(first, missing="does not run"), *others)
-    return tabulate(shown, columns, apart=lambda point: id(point["row"]))
+    return tabulate(shown, columns, apart=lambda row: row.dataflow)
 
 
 def pareto_line(row: StudyRow) -> str:
