@@ -19,14 +19,14 @@ from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Mapping
-from simaccel.report.accounts import given_up_amounts
+from simaccel.report.accounts import given_up_lines
 from simaccel.report.mapspaces import accesses_table, fanouts_table, mapped_table, mapspace_json
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
 from simaccel.schedulers import settle_options
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.search.mapspace.nests import NestResult
-from simaccel.study.experiment import known_energies
+from simaccel.study.experiment import given_up_json, known_energies
 from simaccel.study.scheduling import RememberedMapping, remember, schedule_workload
 from simaccel.verbs.estimating import estimate_of, require_mapping_fits
 from simaccel.workload import Vector, Workload
@@ -69,7 +69,8 @@ class MapOptions:
     def print_losses(self, experiment: ExperimentOptions) -> None:
         """Print the losses of a near-tie beside the mapping."""
         tolerance = experiment.options.tolerance
-        for line in given_up_amounts(self.report.losses, experiment.objective, tolerance):
+        found = given_up_json(self.report.losses, experiment.objective)
+        for line in given_up_lines(found, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
 
 

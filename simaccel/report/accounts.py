@@ -19,14 +19,12 @@ from simaccel.report.units import (
 from simaccel.search.accounts import (
     RULES,
     Curve,
-    ObjectiveLosses,
     SearchAccount,
     excess_text,
     floor_of_group,
 )
 from simaccel.search.effort import Objective
-from simaccel.study.experiment import given_up_json
-from simaccel.study.figure_table import total_of
+from simaccel.study.figure_table import place_of, total_of
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
@@ -107,45 +105,30 @@ _SEEN: Final = 0.0001
 """Smaller shares are not printed."""
 
 
+_FIGURES: Final[Mapping[str, tuple[str, str, Callable[[float], str]]]] = {
+    "cycles": ("cycles", "cycles", lambda n: f"{round(n):,} cycles"),
+    "dram_bytes": ("bytes.dram", "DRAM bytes", lambda n: f"{bytes_text(n)} of DRAM"),
+    "energy_pj": ("energy_pj", "energy", partial(figure_text, unit="pJ")),
+}
+"""Figures that a choice gives up: place in a run, name of a share, text of an amount."""
+
+
 def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
     """Return the line with the differences to the best mapping; none without a difference.
 
-    ``result``: a run as JSON, with ``given_up`` (``given_up_json``).
+    ``result``: a run as JSON with ``given_up`` (`given_up_json`), or that alone: then amounts
+    instead of shares.
     """
     if "given_up" not in result:
         return []
-    of = {name: total_of(result[name]) for name in ("cycles", "energy_pj")}
-    of["dram_bytes"] = total_of(result["bytes"]["dram"])
-    return _chosen_line(result["given_up"], tolerance, of)
-
-
-def given_up_amounts(
-    losses: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
-) -> list[str]:
-    """Return the line for a mapping that has not run, with amounts instead of shares."""
-    total = given_up_json(losses, objective).get("given_up")
-    return [] if total is None else _chosen_line(total, tolerance)
-
-
-_FIGURES: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
-    "cycles": ("cycles", lambda n: f"{round(n):,} cycles"),
-    "dram_bytes": ("DRAM bytes", lambda n: f"{bytes_text(n)} of DRAM"),
-    "energy_pj": ("energy", partial(figure_text, unit="pJ")),
-}
-"""Figures that a choice gives up: the name of a share, and the text of an amount."""
-
-
-def _chosen_line(
-    losses: Mapping[str, Any], tolerance: float, of: Mapping[str, float] | None = None
-) -> list[str]:
-    """Return the differences to the best, as shares of it if a run's figures are known (``of``)."""
-    parts = []
-    for figure, (name, write) in _FIGURES.items():
-        more, whole = losses[figure], math.inf if of is None else of[figure]
+    parts, losses, has_run = [], result["given_up"], "cycles" in result
+    for figure, (place, name, write) in _FIGURES.items():
+        more = losses[figure]
+        whole = total_of(place_of(result, place)) if has_run else math.inf
         if not more or math.isnan(more) or not whole > more:
             continue
         text = write(abs(more))
-        if of is not None:
+        if has_run:
             share = abs(more / (whole - more))
             if share < _SEEN:
                 continue

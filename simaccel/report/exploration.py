@@ -20,7 +20,6 @@ from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.figures import objective_of
 from simaccel.study.points import Axis, StudyRow
-from simaccel.study.space import DesignSpace
 from simaccel.study.store import MANIFEST
 from simaccel.units import LIMITS
 
@@ -39,18 +38,6 @@ _OF_MODELS: Final = (
 )
 """Figures of whole transformers only; those per chip are left out for a single chip."""
 _OF_CHIPS: Final = ("tokens_per_second_per_chip", "resident_bytes")
-
-
-def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
-    """Return the title: what was explored."""
-    loads = ", ".join(
-        load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
-        for load in space.loads
-    )
-    hardware = ", ".join(one.name for one in space.accelerators)
-    count = len(found.rows)
-    part = "" if count == space.size else f"{count:,} of "
-    return f"{loads} on {hardware}: {part}{count_text(space.size, 'design')}"
 
 
 def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> Table:

@@ -12,6 +12,7 @@ from simaccel.errors import Fault, InputError, gather, name_arguments, require_n
 from simaccel.hardware.presets import Settings as FieldSettings
 from simaccel.report import exploration
 from simaccel.report.tables import Table
+from simaccel.report.units import count_text
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns
 from simaccel.study.explore import explore as explore_designs
@@ -53,7 +54,14 @@ class Exploration(ShownResult):
     @property
     def title(self) -> str:
         """The title: what was explored."""
-        return exploration.exploration_title(self.points, self.space)
+        loads = ", ".join(
+            load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
+            for load in self.space.loads
+        )
+        hardware = ", ".join(one.name for one in self.space.accelerators)
+        count = len(self.points.rows)
+        part = "" if count == self.space.size else f"{count:,} of "
+        return f"{loads} on {hardware}: {part}{count_text(self.space.size, 'design')}"
 
     def __repr__(self) -> str:
         counted = exploration.counted_lines(self.points)
