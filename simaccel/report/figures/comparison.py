@@ -18,6 +18,7 @@ from simaccel.report.figures.facets import (
     FigureAxis,
     draw_facets,
     draw_stacks,
+    line_looks,
     looks,
     name_ticks,
     scale_of,
@@ -186,8 +187,9 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
             for row, lead in zip(rows, leads, strict=True)
         ]
         over = FigureAxis(leads[0].axis.label, log=any(lead.axis.log for lead in leads))
-        look = {name: series.line_look for name, series in looks(map(series_of, rows)).items()}
-        panels = draw_facets(figure, [FacetPanel(points, over, scale)], look)
+        panels = draw_facets(
+            figure, [FacetPanel(points, over, scale)], line_looks(map(series_of, rows))
+        )
     else:
         panels = [figure.subplots()]
         _bars(panels[0], rows, metric)

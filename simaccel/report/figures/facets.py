@@ -67,17 +67,6 @@ class SeriesStyle:
     marker: str
     line: str
 
-    @property
-    def line_look(self) -> dict[str, Any]:
-        """The style of a line with markers, as arguments of matplotlib."""
-        return {"linestyle": self.line, **self.marker_look}
-
-    @property
-    def marker_look(self) -> dict[str, Any]:
-        """The style of markers, as arguments of matplotlib."""
-        edge = {"markeredgecolor": "white", "markeredgewidth": 0.4}
-        return {"color": self.colour, "marker": self.marker, "markersize": 4, **edge}
-
 
 def looks(names: Iterable[str]) -> dict[str, SeriesStyle]:
     """Return the style of each dataflow; ``flat`` and ``flat-r`` share a colour only.
@@ -99,6 +88,15 @@ def looks(names: Iterable[str]) -> dict[str, SeriesStyle]:
             _LINES[nth % len(_LINES)],
         )
     return by_name
+
+
+def line_looks(names: Iterable[str], **others: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - of matplotlib
+    """Return the style of each dataflow's line with markers, as arguments of `plot`, and others."""
+    edge = {"markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4}
+    return {
+        name: {"linestyle": s.line, "color": s.colour, "marker": s.marker, **edge, **others}
+        for name, s in looks(names).items()
+    }
 
 
 def _family(name: str) -> str:

@@ -12,7 +12,7 @@ from simaccel.report.figures.facets import (
     FacetPoint,
     FigureAxis,
     draw_facets,
-    looks,
+    line_looks,
     name_facets,
     scale_of,
 )
@@ -53,11 +53,11 @@ def draw_pareto(rows: Sequence[StudyRow], x: str, y: str, title: str) -> Figure:
             text = ", ".join(figure_text(value, FIGURES[name].unit) for name, value in pairs)
             points.append(FacetPoint(row.dataflow, *place, name=text if at in named else ""))
     # more of x is worse, unless x is gain
-    step = {"drawstyle": "steps-pre" if x == "utilisation" else "steps-post", "linewidth": 0.8}
-    styles = looks(row.dataflow for row in rows)
+    step = "steps-pre" if x == "utilisation" else "steps-post"
+    look = line_looks((row.dataflow for row in rows), drawstyle=step, linewidth=0.8)
     facet = FacetPanel(points, scale_of(x), scale_of(y))
-    panels = draw_facets(figure, [facet], {n: look.line_look | step for n, look in styles.items()})
-    colours = {name: look.colour for name, look in styles.items()}
+    panels = draw_facets(figure, [facet], look)
+    colours = {name: style["color"] for name, style in look.items()}
     name_facets(figure, panels, [facet], len(points), colours)
     return figure
 

@@ -6,9 +6,9 @@ against buffer size, one line per dataflow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.comparison import ARRAY_CYCLES, UTILISATION, array_shares, draw_causes
@@ -19,10 +19,9 @@ from simaccel.report.figures.facets import (
     FacetPanel,
     FacetPoint,
     FigureAxis,
-    SeriesStyle,
     draw_facets,
     draw_missing,
-    looks,
+    line_looks,
     name_ticks,
     series_without,
 )
@@ -57,7 +56,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     ``slopes``, the measured DRAM bytes stand above them.
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
-    look = looks(row.dataflow for row in rows)
+    look = line_looks(row.dataflow for row in rows)
     facets = [_utilisation_panel(title, panel) for title, panel in panels.items()]
     upper_rows = -(-len(panels) // ACROSS)
     lower_rows = len(panels) * -(-len(look) // _STACKS_ACROSS)
@@ -72,7 +71,7 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
         len(parts), 1, squeeze=False, height_ratios=parts
     ).flat
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    grid = draw_facets(upper, facets, {name: style.line_look for name, style in look.items()})
+    grid = draw_facets(upper, facets, look)
     grid[0].set_ylim(0, 105)
     draw_missing(grid, facets, "does not run")
     draw_legend(upper, grid, "outside right upper")
@@ -130,16 +129,12 @@ def _utilisation_panel(title: str, rows: Sequence[StudyRow]) -> FacetPanel:
     )
 
 
-def _draw_moved(
-    middle: SubFigure, panels: Panels, look: Mapping[str, SeriesStyle], slopes: Slopes
-) -> None:
+def _draw_moved(middle: SubFigure, panels: Panels, names: Iterable[str], slopes: Slopes) -> None:
     """Draw the DRAM bytes of each dataflow as points, and below them the bounds."""
     facets = [
         _moved_panel(title, rows, slopes.get(rows[0].seq_len, ())) for title, rows in panels.items()
     ]
-    style: dict[str, dict[str, Any]] = {
-        name: {**series.marker_look, "linestyle": ""} for name, series in look.items()
-    }
+    style = line_looks(names, linestyle="")
     bounds = dict.fromkeys(label for every in slopes.values() for label, _ in every)
     for label, line in zip(bounds, cycle(_SLOPE_LINES), strict=False):
         step = {"drawstyle": "steps-post", "color": LIMIT_COLOUR, "linewidth": 0.8}

@@ -22,7 +22,7 @@ from simaccel.report.figures.facets import (
     draw_facets,
     draw_missing,
     draw_stacks,
-    looks,
+    line_looks,
     name_facets,
     name_ticks,
     series_without,
@@ -71,8 +71,8 @@ def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
 def _draw_lines(
     figure: Figure, facets: Sequence[FacetPanel], cross: str, top: int | None
 ) -> Figure:
-    styles = looks(point.series for facet in facets for point in facet.points)
-    grid = draw_facets(figure, facets, {name: look.line_look for name, look in styles.items()})
+    names = (point.series for facet in facets for point in facet.points)
+    grid = draw_facets(figure, facets, line_looks(names))
     grid[0].set_ylim(0, top)
     draw_missing(grid, facets, cross)
     draw_legend(figure, grid)
@@ -226,10 +226,9 @@ def _slope(
 
 def _roofline_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return how points look: of the first dataflow as rings around those of the others."""
-    styles = looks(names)
-    found = {name: {**look.marker_look, "linestyle": ""} for name, look in styles.items()}
+    found = line_looks(names, linestyle="")
     if len(found) > 1:
-        name, look = next(iter(styles.items()))
+        look = next(iter(found.values()))
         ring = {"markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9}
-        found[name] |= ring | {"markeredgecolor": look.colour}
+        look |= ring | {"markeredgecolor": look["color"]}
     return found
