@@ -70,7 +70,7 @@ class ConstantFolder:
     ) -> None:
         self.onnx, self.model = onnx, model
         self.values: dict[str, Value] = dict(constants.values)
-        self.constants = {*self.values, *constants.without_values}
+        self.constants = constants.names
         self.folded = constants.folded
         self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._stored: dict[str, int] = {}

@@ -38,16 +38,21 @@ _MOST_BYTES: Final = 16 * SMALL
 class Constants:
     """The constants that were removed from a model.
 
-    ``values``: of small constants; ``without_values``: tensors with type and shape only; by name.
+    ``values``: of small constants, by name; ``without_values``: tensors with type and shape only.
     ``notes``: entries of those in a sparse format. ``folded``: number of removed Constant nodes.
     ``missing``: external data files of small constants that can't be read.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
-    without_values: dict[str, Proto] = field(default_factory=dict)
+    without_values: list[Proto] = field(default_factory=list)
     notes: list[AccountEntry] = field(default_factory=list)
     folded: int = 0
     missing: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all constants."""
+        return {*self.values, *(tensor.name for tensor in self.without_values)}
 
 
 def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
@@ -87,13 +92,13 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
                 rename(graph, {tensor.name: name})
             names.add(name)
             typed = onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
-            taken.without_values[name] = typed
+            taken.without_values.append(typed)
         del graph.initializer[:]
         graph.initializer.extend(kept)
-    constants = {*taken.values, *taken.without_values}
+    constants = taken.names
     inputs = [declared for declared in main.input if declared.name not in constants]
     del main.input[:]
-    main.input.extend([*inputs, *taken.without_values.values()])
+    main.input.extend([*inputs, *taken.without_values])
     return taken
 
 

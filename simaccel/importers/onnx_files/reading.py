@@ -114,7 +114,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
         raise _no_model(path, str(error) or type(error).__name__) from None
     require_at_most(str(path), "nodes", len(model.graph.node), MAX_OPERATORS, "nodes")
-    _set_dims(path, model, dims, constants.without_values)
+    _set_dims(path, model, dims, constants.names)
     require_small_shapes(str(path), model.graph, constants.values)
     folder = ConstantFolder(onnx, model, constants, dims)
     errors = onnx.shape_inference.InferenceError, onnx.checker.ValidationError

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.importers.onnx_files.growth import ShapeBounds
-from tests.importers.onnx_files.models import Type, onnx_nodes, save
+from tests.importers.onnx_files.models import Type, hollow, onnx_nodes, save
 from tests.refusals import faults_of, refusal_of
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -206,6 +206,15 @@ def test_an_output_that_is_declared_as_it_is_not(tmp_path: Path) -> None:
     constants = {"w": np.zeros((5, 6), np.float32)}
     path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3, 5])}, {"y": (F32, [7, 7])}, constants)
     assert load_onnx(path).workload.macs == 3 * 5 * 6
+
+
+def test_two_weights_of_one_name_are_no_model(tmp_path: Path) -> None:
+    """Nobody knows which of them a node reads, also where both have type and shape alone."""
+    weights = {"first": hollow("w", 100, 100), "second": hollow("w", 100, 50)}
+    nodes, types = onnx_nodes("y = MatMul(x, w)"), ({"x": (F32, [4, 100])}, {"y": (F32, [4, 50])})
+    assert "single static" in refusal_of(
+        load_onnx, save(tmp_path / "m.onnx", nodes, *types, weights)
+    )
 
 
 def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
