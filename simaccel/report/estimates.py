@@ -14,7 +14,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.tables import Column, Row, Table, pick, tabulate
+from simaccel.report.tables import Column, Row, Table, figure_columns, pick, tabulate
 from simaccel.report.units import error_text, fine_share_text, short_share_text
 from simaccel.run.limits import OF_UNIT, operators_of
 from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
@@ -36,8 +36,7 @@ _COLUMNS: Final = (
     Column("operator", "name", kind="text"),
     Column("MACs", "macs", "count"),
     Column("DRAM", "bytes.dram", "B"),
-    Column("footprint", "footprint_bytes", "B"),
-    Column("energy", "energy_pj", "pJ"),
+    *figure_columns("footprint_bytes", "energy_pj"),
     Column("bound", "bound.cycles", "cycles"),
     Column("busiest", "bound.by", kind="wrapped"),
     Column("work of each resource, in % of that", _work_text, kind="wrapped"),

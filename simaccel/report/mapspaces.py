@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.tables import Column, Table, pick, tabulate, texts
+from simaccel.report.tables import Column, Table, figure_columns, pick, tabulate, texts
 from simaccel.report.units import bytes_text, energy_text, space_text
 from simaccel.search.mapspace.nests import NestResult
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 _MAPPED: Final = (
     *texts("operator", "mapspace"),
-    Column("cycles", "cycles", "cycles"),
-    Column("util.", "utilisation", "share"),
-    Column("energy", "energy_pj", "pJ"),
-    Column("EDP", "edp_js", "Js"),
+    *figure_columns("cycles", "utilisation", "energy_pj", "edp_js"),
     Column("mappings", "mapspace_size", space_text),
     Column("tried", "mappings_tried", space_text),
     Column("busiest", "bound_by", ", ".join, "wrapped"),
