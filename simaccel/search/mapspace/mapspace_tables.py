@@ -9,15 +9,14 @@ enough. Loops of one trip have no order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
 from itertools import permutations, product
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.family import Ints
+from simaccel.analytic.family import Ints, ints
 from simaccel.hardware.levels import ROLES, Hierarchy
 from simaccel.search.mapspace.chains import ChainTable, Mapspace, chain_table
 from simaccel.search.mapspace.limits import MappingLimits
@@ -194,17 +193,12 @@ class MapspaceTables:
         marks = [bit.get(level, 0) for level in reversed(range(n_levels))]
         ranks = [table.by_loops(marks) for table in self.tables]
 
-        @cache
-        def orders(at: int, active: tuple[int, ...]) -> int:
-            return int(self._levels[at].count(np.array([active], dtype=np.bool_))[0])
-
-        total = 0
-        for unions in product(*ranks):
-            chains = prod(table[union] for table, union in zip(ranks, unions, strict=True))
-            for i, at in enumerate(marked):
-                chains *= orders(at, tuple(union >> i & 1 for union in unions))
-            total += chains
-        return total * len(self.keeps)
+        unions = np.array(list(product(*ranks)), dtype=np.int64).reshape(-1, len(ranks))
+        chains = (np.array([*table.values()], dtype=object) for table in ranks)  # beyond 64 bits
+        mappings = reduce(np.multiply.outer, chains, np.array(1, dtype=object)).ravel()
+        for i, at in enumerate(marked):
+            mappings = mappings * self._levels[at].count(unions >> i & 1 > 0).astype(object)
+        return int(mappings.sum()) * len(self.keeps)
 
 
 @dataclass(frozen=True)
@@ -240,7 +234,9 @@ class _Orders:
         self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
         self._first = np.zeros(1 << n_ranks, dtype=np.int64)
         self._rows = np.zeros((0, n_ranks), dtype=np.int64)
-        self._best: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._numbers = np.full(1 << n_ranks + len(tensors), -1, dtype=np.int64)
+        self._keys: dict[int, tuple[int, ...]] = {}
+        self._table: BestOrders | None = None
 
     def count(self, active: npt.NDArray[np.bool_]) -> Ints:
         """Count the orders for each row of active ranks."""
@@ -260,26 +256,30 @@ class _Orders:
         """
         sets = self._know_orders(active)
         cases = sets << len(self.tensors) | moved
-        different, case = np.unique(cases, return_inverse=True)
-        moves = [self._keys(*divmod(code, 1 << len(self.tensors))) for code in different.tolist()]
-        most = max(map(len, moves), default=1)
-        rows = [row + row[:1] * (most - len(row)) for row in moves]
-        keys = np.array(rows, dtype=np.int64).reshape(-1, most)
-        counts = np.array([len(row) for row in moves], dtype=np.int64)
-        places = np.argsort(self._rows[self._first[sets[:0]]], axis=1)
-        if moves:
-            first = self._first[different >> len(self.tensors)]
-            places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
-        return BestOrders(case, counts, keys, np.moveaxis(places, -1, 0))
+        new = np.unique(cases[self._numbers[cases] < 0]).tolist()
+        for code in new:
+            self._numbers[code] = len(self._keys)
+            self._keys[code] = self._undominated(*divmod(code, 1 << len(self.tensors)))
+        if new or self._table is None:
+            self._table = self._tabulate()
+        return replace(self._table, case=self._numbers[cases])
 
-    def _keys(self, one: int, moved: int) -> tuple[int, ...]:
+    def _tabulate(self) -> BestOrders:
+        """Return the orders of all known cases, for no tiling."""
+        cases, rows = ints([*self._keys]), self._keys.values()
+        most = max(map(len, rows), default=1)
+        keys = ints([row + row[:1] * (most - len(row)) for row in rows]).reshape(-1, most)
+        first = self._first[cases >> len(self.tensors)]
+        places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
+        by_rank = np.ascontiguousarray(np.moveaxis(places, -1, 0))
+        return BestOrders(cases[:0], ints([len(row) for row in rows]), keys, by_rank)
+
+    def _undominated(self, one: int, moved: int) -> tuple[int, ...]:
         """Return the keys of a set's orders that no other one beats, for the tensors that count."""
-        if (one, moved) not in self._best:
-            inside = one.bit_count()
-            rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
-            some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
-            self._best[one, moved] = undominated_orders(tuple(map(tuple, rows.tolist())), some)
-        return self._best[one, moved]
+        inside = one.bit_count()
+        rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
+        some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
+        return undominated_orders(tuple(map(tuple, rows.tolist())), some)
 
     def _know_orders(self, active: npt.NDArray[np.bool_]) -> Ints:
         sets = np.zeros(len(active), dtype=np.int64)
