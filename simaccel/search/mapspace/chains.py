@@ -172,6 +172,9 @@ class ChainTable:
         numbers = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
+            if len(step.row) == len(step.keys):  # each state has one number of pieces
+                state = step.following[state]
+                continue
             wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)
             row = np.searchsorted(step.keys, wanted, side="right") - 1
             row = np.maximum(row, step.row[state])

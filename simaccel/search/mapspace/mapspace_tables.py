@@ -259,7 +259,7 @@ class _Orders:
         new = np.unique(cases[self._numbers[cases] < 0]).tolist()
         for code in new:
             self._numbers[code] = len(self._keys)
-            self._keys[code] = self._undominated(*divmod(code, 1 << len(self.tensors)))
+            self._keys[code] = self._find_undominated(*divmod(code, 1 << len(self.tensors)))
         if new or self._table is None:
             self._table = self._tabulate()
         return replace(self._table, case=self._numbers[cases])
@@ -274,7 +274,7 @@ class _Orders:
         by_rank = np.ascontiguousarray(np.moveaxis(places, -1, 0))
         return BestOrders(cases[:0], ints([len(row) for row in rows]), keys, by_rank)
 
-    def _undominated(self, one: int, moved: int) -> tuple[int, ...]:
+    def _find_undominated(self, one: int, moved: int) -> tuple[int, ...]:
         """Return the keys of a set's orders that no other one beats, for the tensors that count."""
         inside = one.bit_count()
         rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]

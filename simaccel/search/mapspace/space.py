@@ -63,7 +63,11 @@ class Genes:
 
     def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Self:
         """Return the mappings with these indices."""
-        return type(self)(*(getattr(self, column.name)[which] for column in fields(self)))
+        columns = (getattr(self, column.name) for column in fields(self))
+        if isinstance(which, slice):
+            return type(self)(*(column[which] for column in columns))
+        at = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        return type(self)(*(column.take(at, axis=0) for column in columns))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -119,7 +123,7 @@ class EinsumMapspace:
                 drawn = table.numbers(exact.chains_at(rng.integers(0, exact.count, n)))
                 np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
         orders = rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
-        return Genes(chains.T, orders, self.random_keeps(rng, n))
+        return Genes(np.ascontiguousarray(chains.T), orders, self.random_keeps(rng, n))
 
     def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw at random what memories keep."""

@@ -75,7 +75,10 @@ class TilingBatch:
 def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[Value]:
     """Return rows of an array (candidate, ...), candidates adjacent in memory for vector speed."""
     last = np.moveaxis(array, 0, -1)
-    return np.moveaxis(last[..., which], -1, 0)
+    if isinstance(which, slice):
+        return np.moveaxis(last[..., which], -1, 0)
+    at = np.flatnonzero(which) if which.dtype == np.bool_ else which
+    return np.moveaxis(last.take(at, axis=-1), -1, 0)
 
 
 def roles_of(op: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
