@@ -1,3 +1,4 @@
+from dataclasses import MISSING, fields
 from pathlib import Path
 from textwrap import dedent
 
@@ -19,6 +20,8 @@ from simaccel.workload import (
     parse_workload,
     transformer,
 )
+from simaccel.workload.forms import OwnTransformerForm, TransformerForm
+from simaccel.workload.language.model import Transformer
 from tests.data_files import data_beside
 from tests.refusals import refusal_of
 
@@ -192,6 +195,21 @@ def test_missing_and_binary_files_and_folders_are_refused(
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     said = refusal_of(load_workload, tmp_path / name)
     assert said == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
+
+
+def test_a_file_says_all_of_a_transformer_with_the_same_defaults() -> None:
+    """But the number of experts and of chosen ones, which have other names there."""
+    renamed = {"experts": "expert_count", "chosen": "experts_per_token"}
+    own = {renamed.get(field.name, field.name): field.default for field in fields(Transformer)}
+    form = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in OwnTransformerForm.model_fields.items()
+        if name not in TransformerForm.model_fields
+    }
+    assert form.keys() == own.keys()
+    for name, default in own.items():
+        said = tuple(form[name]) if isinstance(form[name], list) else form[name]
+        assert default in (said, MISSING), name
 
 
 def test_documents_are_named_workload_unless_they_come_from_a_file() -> None:
