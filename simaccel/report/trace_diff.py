@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simaccel.diagnosis.difference import CycleDifference, Difference
 from simaccel.report.tables import Column, Table, pick, tabulate
-from simaccel.report.units import error_text, short_share_text
+from simaccel.report.units import error_text, short_share_text, signed_text
 from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
 
@@ -67,15 +67,6 @@ def _cycles_columns(difference: Difference) -> tuple[Column, ...]:
 def _whole(difference: Difference) -> CycleDifference:
     total = "total"
     return CycleDifference(total, "", difference.a, difference.b, (total,), (total,))
-
-
-def signed_text(cycles: int) -> str:
-    """Return a difference of cycles with its sign.
-
-    >>> signed_text(1234), signed_text(-5), signed_text(0)
-    ('+1,234', '-5', '0')
-    """
-    return f"{cycles:+,}" if cycles else "0"
 
 
 def difference_lines(found: Difference) -> Iterator[str]:

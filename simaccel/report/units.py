@@ -151,6 +151,15 @@ def error_text(error: float) -> str:
     return f"{100 * error:+.2f}%" if error else "0%"
 
 
+def signed_text(number: float) -> str:
+    """Return a difference of counts with its sign.
+
+    >>> signed_text(1234), signed_text(-5.2), signed_text(0)
+    ('+1,234', '-5', '0')
+    """
+    return f"{round(number):+,}" if number else "0"
+
+
 def rounded_count(number: float) -> str:
     """Return an estimated count with two or three significant digits.
 

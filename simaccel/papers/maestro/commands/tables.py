@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
-from simaccel.report.units import count_text, rounded_count
+from simaccel.report.units import count_text, rounded_count, signed_text
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design
@@ -164,16 +164,12 @@ def corrections_table(effects: Sequence[Effects]) -> Table:
         rows.append({"correction": name, **vars(correction), **added, "access": access})
     columns = (
         *texts("correction", "defect"),
-        Column("cycles", lambda row: row.get("runtime_cycles", 0), _sign_text),
-        Column("L2 access", "access", _sign_text),
-        Column("energy", lambda row: row.get("energy_total_xmac", 0), _sign_text),
+        Column("cycles", lambda row: row.get("runtime_cycles", 0), signed_text),
+        Column("L2 access", "access", signed_text),
+        Column("energy", lambda row: row.get("energy_total_xmac", 0), signed_text),
         Column("says", "says", kind="wrapped"),
     )
     return tabulate(rows, columns)
-
-
-def _sign_text(value: float) -> str:
-    return f"{value:+,.0f}" if value else "0"
 
 
 def _inputs(analysed: LayerAnalysis, network: str) -> dict[str, Any]:
