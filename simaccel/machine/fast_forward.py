@@ -170,7 +170,8 @@ _NEAR_THE_END = 4
 class Slot:
     """The snapshot that the loops at one depth of an engine share, as only one of them runs."""
 
-    owner: PeriodDetector | None = None
+    owner: Instruction | None = None
+    """The end of the loop that it is of."""
     snapshot: Snapshot | None = None
 
 
@@ -253,7 +254,7 @@ class PeriodDetector:
     def _recall_snapshot(self, places: list[int]) -> Snapshot | None:
         """Return the snapshot, unless it is another loop's or its state can't occur again."""
         old = self.slot.snapshot
-        if old is None or self.slot.owner is not self:
+        if old is None or self.slot.owner is not self.op:
             return None
         if self.entered != self.leader.counts[self.op.target - 1]:
             return None
@@ -265,7 +266,7 @@ class PeriodDetector:
         if self.recorder is not None:
             self.forward.flush(self.scope)
             self.recorder.begin(self)
-        self.slot.owner, self.slot.snapshot = self, self.forward.snapshot(self.scope)
+        self.slot.owner, self.slot.snapshot = self.op, self.forward.snapshot(self.scope)
         self.entered = self.leader.counts[self.op.target - 1]
         self.iteration = self.leader.iterations[self.op.depth]
         self.power, self.looks = power, 0

@@ -333,7 +333,7 @@ class Machine:
 
     def take_apart(self) -> None:
         """Drop all parts, which refer to one another: Python finds them late, and slowly."""
-        for part in (*self.engines, *self.cores, self.clock, self):
+        for part in (*self.parts(), *self.processes, *self.cores, self):
             vars(part).clear()
 
     def _drain(self, array: Engine) -> int:
@@ -360,8 +360,7 @@ class Machine:
 
     def start(self) -> None:
         """Start all engines."""
-        for engine in self.engines:
-            self.clock.process(engine.run())
+        self.processes = [self.clock.process(engine.run()) for engine in self.engines]
 
     def _require_done(self) -> None:
         waiting = [engine for engine in self.engines if engine.done_at is None]

@@ -61,7 +61,7 @@ class OperatorLeaf:
     outer: Map[str, int]
     """Operands that a keep around the group holds, with the number of the keep."""
 
-    @cached_property
+    @property
     def leaves(self) -> tuple[OperatorLeaf, ...]:
         """The leaf itself."""
         return (self,)

@@ -75,15 +75,15 @@ def schedule(
     if goal.constraints:
         goal.constraints.require_met()
     choice.report_accounts()
-    if family == "naive":
-        return mapping_of(workload, name, bodies[0])
     if holds and not held:
         held = [each for body in bodies for each in hold_between(workload, body, search)]
         bodies = unique([*held, *bodies])
-    best = choose(workload, bodies, search)
-    if goal.is_shared:
+    best = bodies[0] if family == "naive" else choose(workload, bodies, search)
+    if goal.is_shared and family != "naive":
         apart = choice.map_unfused() if family == "best" else []
         best = parallelise_groups(workload, unique([best, *bodies[:1], *apart]), search)
+    for results in (search.results, goal.origins):  # in cycles, which Python finds late, and slowly
+        results.clear()
     return mapping_of(workload, name, best)
 
 

@@ -20,7 +20,7 @@ from simaccel.schedulers.einsums import (
 )
 from simaccel.schedulers.group_search import GroupSearch, SharedSearch
 from simaccel.search.accounts import ignore
-from simaccel.search.canonical import NameList, key_of, names_of, rename_tree
+from simaccel.search.canonical import key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, grids_on_cores
 from simaccel.search.goal import Goal
 from simaccel.search.judge import ScoredTree
@@ -45,8 +45,7 @@ class TreeSearch:
         rows: int | None = None,
     ) -> None:
         self.goal, self.einsum_trees, self.rows = goal, einsum_trees, rows
-        self._seen: dict[object, tuple[NameList, GroupSearch]] = {}
-        self._memory: dict[object, Any] = {}
+        self.results: dict[object, Any] = {}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -55,9 +54,9 @@ class TreeSearch:
 
     def recall(self, key: object, make: Callable[[], Value]) -> Value:
         """Return what is stored under a key, or make and store it."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        known: Value = self._memory[key]
+        if key not in self.results:
+            self.results[key] = make()
+        known: Value = self.results[key]
         return known
 
     def quiet(self) -> TreeSearch:
@@ -133,12 +132,11 @@ class TreeSearch:
         ranks = [name for kind, name in names if kind == "rank"]
         # constraints refer to ranks by their names
         key = (key_of(space, kept), more, tuple(ranks) if goal.constraints else (), goal.is_shared)
-        if key not in self._seen:
-            on = replace(goal, is_spread=goal.is_spread and not kept)
-            make_sets = partial(grids_on_cores, group, space, on, families)
-            known = SharedSearch(make_sets)
-            self._seen[key] = names, GroupSearch(group, known, goal, {}, "kept" if kept else label)
-        first, alike = self._seen[key]
+        on, label = (replace(goal, is_spread=False), "kept") if kept else (goal, label)
+        make_sets = partial(grids_on_cores, group, space, on, families)
+        first, alike = self.recall(
+            key, lambda: (names, GroupSearch(group, SharedSearch(make_sets), goal, {}, label))
+        )
         renamed = dict(zip(first, (name for _, name in names), strict=True))
         return replace(alike, group=group, goal=goal, names=renamed)
 

@@ -51,14 +51,15 @@ def test_the_limit_by_hand(limit: float, cycles: int | None, *, fast_forward: bo
     assert _machine(*_hand(), fast_forward=fast_forward).cycles_below(limit) == cycles
 
 
-def test_what_is_taken_apart_is_free_at_once() -> None:
+@pytest.mark.parametrize("limit", [BY_HAND / 2, BY_HAND + 1])
+def test_what_is_taken_apart_is_free_at_once(limit: float) -> None:
     machine = _machine(*_hand())
-    machine.cycles_below(BY_HAND)
-    engines = [weakref.ref(engine) for engine in machine.engines]
+    machine.cycles_below(limit)
+    every = [weakref.ref(part) for part in (*machine.parts(), *machine.processes)]
     gc.disable()
     try:
         machine.take_apart()
-        assert not any(engine() for engine in engines)
+        assert [part() for part in every if part() is not None] == []
     finally:
         gc.enable()
 

@@ -1,6 +1,8 @@
 """Every dataflow: its mappings are what it says, fit, compute the right thing, and are the best."""
 
+import gc
 import math
+import weakref
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -21,6 +23,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.schedulers import NothingFitsError, NotMappableError, Options, flat, make_mapping
 from simaccel.schedulers.attention import problem_of
+from simaccel.schedulers.group_search import GroupSearch, GroupSearchResult
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
@@ -207,6 +210,27 @@ def test_a_single_token(dataflow: str) -> None:
     workload, mapping = la(1, 1), small(1, 1, "512 B", dataflow)
     assert mapping is not None
     assert check(workload, mapping, lower(workload, mapping))[-1].operator == "A"
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flash", "best"])
+def test_what_a_search_leaves_is_free_at_once(
+    dataflow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[weakref.ref[GroupSearch]] = []
+    make = GroupSearch.find
+
+    def noted(self: GroupSearch, held_bytes: int = 0, limit: float = math.inf) -> GroupSearchResult:
+        found.append(weakref.ref(self))
+        return make(self, held_bytes, limit)
+
+    monkeypatch.setattr(GroupSearch, "find", noted)
+    gc.disable()
+    try:
+        make_mapping(la(1, 16), load_accelerator("edge"), dataflow)
+        assert found
+        assert [one for one in found if one() is not None] == []
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
