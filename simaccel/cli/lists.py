@@ -68,11 +68,11 @@ def sweep_chips(
 
 def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
     """Describe the values of a list; numbers lie on an axis, names have none."""
-    from simaccel.study.parameters import PARAMETERS
+    from simaccel.study.parameters import parameter_of
 
     option = name.replace("_", "-")
     numbers = all(value.isascii() and value.isdecimal() for value in values)
-    known = PARAMETERS.get(option)
+    known = parameter_of(option)
     axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
     if not numbers:
         axis = replace(axis, label=option, named=True)

@@ -336,6 +336,8 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     asked = f"{of} --dataflow strips"
     rows = cli.json(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip")
     assert [row["tensor_parallel"] for row in rows] == [1, 2]
+    listed = cli.printed(f"compare {asked} --set tensor-parallel=1,2")
+    assert listed == cli.printed(f"compare {asked} --sweep tensor-parallel=1,2")
     run = cli.json(f"run {asked} --set tensor-parallel=2")
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
     (both,) = cli.json(f"compare {asked} --set tensor-parallel=2 --metric energy/token")
