@@ -38,7 +38,7 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.tables import Row
-from simaccel.report.units import bytes_text, rate_text
+from simaccel.report.units import rate_text
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
@@ -52,10 +52,12 @@ def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
     is_size = column.endswith("bytes")
     for row in rows:
-        text, share = bytes_text(row[column]) if is_size else None, row["utilisation"]
-        point = FacetPoint(row["dataflow"], row[column], share and 100 * share, text)
+        share = row["utilisation"]
+        point = FacetPoint(row["dataflow"], row[column], share and 100 * share)
         panels.setdefault(row["seq_len"], []).append(point)
-    over = FigureAxis(column.replace("_bytes", " (bytes)").replace("_", " "), log=is_size)
+    over = FigureAxis(
+        column.replace("_bytes", "").replace("_", " "), "B" if is_size else "", log=is_size
+    )
     facets = [
         FacetPanel(
             points, over, FigureAxis(UTILISATION, zero=True), f"{n} tokens" * (len(panels) > 1)
