@@ -128,7 +128,9 @@ def candidates(
     def families_of(space: IterationSpace) -> Iterator[list[Family]]:
         return _families(replace(problem, space=space), search.accelerator, options, granularity)
 
-    key = kind, options.pipeline, problem.per_sample
+    blocks = _blocks(problem, granularity, search.accelerator) if granularity else []
+    # granularities with the same blocks share a search: all samples and one, if there is one
+    key = family, *blocks, granularity == "r", options.pipeline, problem.per_sample
     return search.group_search(group, problem.space, families_of, key, label=family)
 
 
