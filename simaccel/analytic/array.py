@@ -39,7 +39,10 @@ ONE_CYCLE = Fraction(1)
 
 @dataclass(frozen=True)
 class FoldFigures:
-    """Figures of one block's folds; the first axis of ``figures`` has the order of ``NAMES``."""
+    """Figures of one block's folds; the first axis of ``figures`` has the order of ``NAMES``.
+
+    Without the last two, bytes of the accumulator, on an accelerator that has none.
+    """
 
     NAMES: ClassVar[tuple[str, ...]] = FIGURES
     figures: Ints
@@ -47,7 +50,7 @@ class FoldFigures:
     def by_name(self) -> dict[str, Ints]:
         """Return the figures by name, those of a single candidate as plain numbers."""
         each = self.figures if self.figures.ndim > 1 else self.figures.tolist()
-        return dict(zip(self.NAMES, each, strict=True))
+        return dict(zip(self.NAMES, each, strict=False))
 
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
@@ -136,13 +139,14 @@ def charge_folds(  # noqa: PLR0913 - a block has that many properties
 
 def _sum_folds(work: _FoldWork, kinds: Sequence[_EqualFolds], shape: tuple[int, ...]) -> Ints:
     """Return the summed figures of several kinds of folds, in one evaluation if they are small."""
-    sums = np.zeros((len(FIGURES), *shape), dtype=np.int64)
+    names = FIGURES if work.accelerator.systolic.accumulator is not None else FIGURES[:-2]
+    sums = np.zeros((len(names), *shape), dtype=np.int64)
     for kind in _group_kinds(kinds, shape):
         each = _fold(work, kind)
         if math.prod(shape) <= _SMALL:
-            sums += (kind.times * stack([ints(each[name]) for name in FIGURES])).sum(axis=1)
+            sums += (kind.times * stack([ints(each[name]) for name in names])).sum(axis=1)
             continue
-        for at, name in enumerate(FIGURES):
+        for at, name in enumerate(names):
             sums[at] += (kind.times * each[name])[0]
     return sums
 
