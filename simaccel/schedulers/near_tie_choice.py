@@ -184,7 +184,7 @@ def _exchange_trees(
     """
     goal, kinds = search.goal, _kinds_of(workload, body, search)
     alone = sum(kind.now.value * kind.times for kind in kinds)
-    if alone <= known.value * EFFORT.near_in_less:
+    if alone <= known.value * EFFORT.overlap:
         return body, known
     best = known.value
     for kind in kinds:

@@ -347,11 +347,20 @@ class CandidateSet:
         return best, float(self.columns.dram[fits[values == best]].min())
 
     def trees_of_holdings(self, room: int) -> list[Tree]:
-        """Return the tree that is likely the fastest of each combination of stationarities."""
+        """Return of each combination of stationarities the tree that is likely the fastest.
+
+        And the fastest that ran to its end, if any did.
+        """
         fits, columns = self.fitting(room), self.columns
         order = fits[np.lexsort((-columns.space[fits], columns.dram[fits], columns.likely[fits]))]
-        _, first = np.unique(columns.holding[order], return_index=True)
-        return [self.tree(int(number)) for number in order[np.sort(first)[: EFFORT.holdings]]]
+        ran = {at: outcome.cycles for at, outcome in self._ran.items() if outcome.is_exact}
+        by_run = [at for at in order.tolist() if at in ran]
+        by_run.sort(key=lambda at: ran[at])
+        found: dict[int, None] = {}
+        for numbers in (order, ints(by_run)):
+            _, first = np.unique(columns.holding[numbers], return_index=True)
+            found |= dict.fromkeys(numbers[np.sort(first)[: EFFORT.holdings]].tolist())
+        return [self.tree(number) for number in found]
 
     def fewest_bytes(self, room: int, value: float) -> float:
         """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""

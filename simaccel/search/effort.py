@@ -158,8 +158,11 @@ class SearchEffort:
     start for neighbours.
     """
     near_in_less: float = 1.1
-    """The same in a smaller room than the best's, where candidates are compared with each other.
-    Where groups save more of the sum by overlapping, other trees of them are tried in the whole.
+    """The same in a smaller room than the best's, where candidates are compared with each other."""
+    overlap: float = 1.05
+    """How many times as long as together groups take one by one, from which on other trees of each
+    are tried in the whole. Blocks of BERT of 512 tokens have 1.0001 on `edge` to 1.045 on `cloud`;
+    two products on `mxu_128` that have 1.064 gain 7%.
     """
     starts: int = 3
     """Candidates from which the search of neighbours starts."""
