@@ -347,15 +347,11 @@ class CandidateSet:
         return best, float(self.columns.dram[fits[values == best]].min())
 
     def trees_of_holdings(self, room: int) -> list[Tree]:
-        """Return of each combination of stationarities the tree that is likely the fastest.
-
-        And the fastest that ran to its end, if any did.
-        """
+        """Return of each combination of stationarities the likely fastest, and the fastest run."""
         fits, columns = self.fitting(room), self.columns
         order = fits[np.lexsort((-columns.space[fits], columns.dram[fits], columns.likely[fits]))]
         ran = {at: outcome.cycles for at, outcome in self._ran.items() if outcome.is_exact}
-        by_run = [at for at in order.tolist() if at in ran]
-        by_run.sort(key=lambda at: ran[at])
+        by_run = sorted(ran.keys() & set(order.tolist()), key=lambda at: (ran[at], at))
         found: dict[int, None] = {}
         for numbers in (order, ints(by_run)):
             _, first = np.unique(columns.holding[numbers], return_index=True)
