@@ -1,9 +1,11 @@
 """A dataflow that may do all that another does: is it ever worse on the machine?
 
-``python -m validation.search.supersets [--draws N] [--chains N]`` draws workloads, accelerators and
-objectives, schedules each by dataflows of which one's mappings are among the other's, and writes
-the pairs in which the larger one has more of the objective to `supersets.csv`. Chains are three or
-four operators one after the other on a small `edge`, where tensors are held between them.
+``python -m validation.search.supersets [--draws N] [--chains N] [--flags N]`` draws workloads,
+accelerators and objectives, schedules each by dataflows of which one's mappings are among the
+other's, and writes the pairs in which the larger one has more of the objective to `supersets.csv`.
+Chains are three or four operators one after the other on a small `edge`, where tensors are held
+between them. With flags `best` is compared with other dataflows, and with itself, that pipeline or
+hold one operand.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
@@ -30,9 +31,11 @@ from tests.trees import workload as small_workload
 TABLE = Path(__file__).with_name("supersets.csv")
 FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
 DRAWS = 60
-CHAINS = 0
+CHAINS = FLAGS = 0
 ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "mxu_128", "tpu_v1")
 SCHEDULED = ("naive", "flex", "flat", "flash")
+HELD_FREELY = ("edge", "edge_tpu", "edge_banked", "cloud", "mxu_128", "tpu_v5e", "tpu_v6e")
+"""Accelerators whose arrays hold any operand; `tda4ah` does, too, on four cores."""
 MAPSPACES = (("ruby", "ruby-s"), ("ruby-s", "pfm"), ("ruby", "ruby-t"), ("ruby-t", "pfm"))
 
 
@@ -50,10 +53,14 @@ class Case:
     granularities: tuple[str, ...] = ()
     tolerance: float = 0.0
     """What may be given up of the fastest for fewer bytes: so much more counts as no worse."""
+    flags: tuple[str, ...] = ()
+    """Dataflows that may less than `best`: their names, and what they hold, or `pipeline`."""
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The larger dataflow and the smaller; of chains also `best` with one stationarity."""
+        if self.flags:
+            return [("best", each) for each in self.flags]
         if self.kind == "chain":
             return [("best", other) for other in ("naive", "flex", f"best {_any_of(self.seed)}")]
         fused = self.kind in ("attention", "block")
@@ -71,13 +78,14 @@ class Case:
         """
         on = load_accelerator(self.hw, list(self.settings))
         effort = Effort(objective=self.objective, patience=2_000, exhaustive=5_000)
-        name, _, stationarity = dataflow.partition(" ")
+        name, _, flag = dataflow.partition(" ")
+        held = next((kind for kind in STATIONARITIES if kind == flag), None)
         options = Options(
             tolerance=self.tolerance,
             objective=self.objective,
-            pipeline=self.pipeline,
+            pipeline=self.pipeline or flag == "pipeline",
             effort=effort,
-            stationarity=cast("Stationarity", stationarity) or None,
+            stationarity=held,
         )
         result = simulate(self.workload, on, name, options=options)
         run = result.run
@@ -159,6 +167,17 @@ def draw_chain(seed: int) -> Case:
     )
 
 
+def draw_flags(seed: int) -> Case:
+    """Draw a workload on a shipped accelerator, and a flag for each dataflow."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    hw = rng.choice(HELD_FREELY)
+    kind = rng.choice(("attention", "gemm", "block", "conv", "feed-forward"))
+    workload = _workload(rng, kind, rng.choice((1, 8, 16)))
+    names = [*SCHEDULED[: 4 if kind in ("attention", "block") else 2], "strips", "best"]
+    flags = {f"{name} {rng.choice(('pipeline', *STATIONARITIES))}" for name in names}
+    return Case(seed, kind, workload, hw, (), "cycles", pipeline=False, flags=tuple(sorted(flags)))
+
+
 def _any_of(seed: int) -> Stationarity:
     return STATIONARITIES[seed % len(STATIONARITIES)]
 
@@ -200,10 +219,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
     parser.add_argument("--chains", type=int, default=CHAINS, metavar="N")
+    parser.add_argument("--flags", type=int, default=FLAGS, metavar="N")
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
     by_pair: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for case in (*map(draw, range(asked.draws)), *map(draw_chain, range(asked.chains))):
+    counts = {draw: asked.draws, draw_chain: asked.chains, draw_flags: asked.flags}
+    for case in (case for make, count in counts.items() for case in map(make, range(count))):
         for larger, smaller, more, less in compared(case):
             # energies are sums in another order
             ratio = round(more / less / (1 + case.tolerance), 9)
