@@ -41,7 +41,7 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     scored = measure_all(workload, distinct, goal)
     least = min(figures.value for figures in scored.values())
     for at, figures in scored.items() if may_overlap else ():
-        if figures.value <= least * (1 + EFFORT.loose):
+        if figures.value <= least * EFFORT.overlap:
             distinct[at], scored[at] = _exchange_trees(workload, distinct[at], figures, search)
     if not is_decided:
         return distinct[min(scored, key=lambda at: scored[at].rank)]

@@ -162,7 +162,8 @@ class SearchEffort:
     overlap: float = 1.05
     """How many times as long as together groups take one by one, from which on other trees of each
     are tried in the whole. Blocks of BERT of 512 tokens have 1.0001 on `edge` to 1.045 on `cloud`;
-    two products on `mxu_128` that have 1.064 gain 7%.
+    two products on `mxu_128` that have 1.064 gain 7%. So whole mappings that take up to so many
+    times as long as the fastest may still be faster by other trees.
     """
     starts: int = 3
     """Candidates from which the search of neighbours starts."""
@@ -170,8 +171,7 @@ class SearchEffort:
     """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
     then each way to hold its operands is searched alone, from more candidates, with all patience.
     Where the least work of the grid leaves no more, and its bounds not even the gap, neighbours are
-    not searched. Whole mappings that take no more than this above the fastest may gain by other
-    trees of groups.
+    not searched.
     """
     loose_starts: int = 5
     """Candidates from which a round of such a search goes on: the two best that ran, then those of
