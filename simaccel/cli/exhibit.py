@@ -156,8 +156,9 @@ def read_front(text: str | None) -> tuple[Figure, Figure] | None:
     """Read the two figures of a front, ``x,y``; InputError if they are unknown or equal."""
     if text is None:
         return None
-    names = listed_values("--pareto", text, FRONT_FIGURES)
-    if len(names) != len(("x", "y")):
+    named = [name.strip() for name in text.split(",")]
+    names = listed_values("--pareto", list(dict.fromkeys(named)), FRONT_FIGURES)
+    if not len(names) == len(named) == len(("x", "y")):
         allowed = f"two different figures of {', '.join(FRONT_FIGURES)}"
         raise InputError([fault("--pareto", text, allowed)])
     x, y = (figure for name in names for figure in FRONT_FIGURES if figure == name)

@@ -78,11 +78,12 @@ def listed_values(
         InputError: a value that isn't ``known``, or one that is given twice.
     """
     values = [value.strip() for value in (text.split(",") if isinstance(text, str) else text)]
+    meant = [str(int(value)) if value.isdecimal() else value for value in values]
     faults = []
     for at, value in enumerate(values):
         if known is not None and value not in known:
             faults.append(fault(option, value, hints.get(value) or suggest(value, known)))
-        elif value in values[:at]:
+        elif meant[:at].count(meant[at]) == 1:  # the first repetition
             faults.append(fault(option, value, "each value once"))
     require_none(faults)
     return values
