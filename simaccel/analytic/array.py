@@ -50,7 +50,7 @@ class FoldFigures:
     def by_name(self) -> dict[str, Ints]:
         """Return the figures by name, those of a single candidate as plain numbers."""
         each = self.figures if self.figures.ndim > 1 else self.figures.tolist()
-        return dict(zip(self.NAMES, each, strict=False))
+        return dict(zip(self.NAMES[: len(each)], each, strict=True))
 
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:

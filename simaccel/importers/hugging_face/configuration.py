@@ -101,8 +101,12 @@ class Configuration:
         names = (name, *OTHER_NAMES.get(name, ()))
         for key in names:
             if (value := self.given.get(key)) is not None:
-                same = (other for other in names if self.given.get(other, value) in (value, None))
-                self.keys_read.update(same)
+                self.keys_read.add(key)
+                for other in sorted(set(names) & self.given.keys() - self.keys_read):
+                    if self.given[other] in (value, None):
+                        self.keys_read.add(other)
+                    else:
+                        self.leave(other, f"another value than {key}, which is read")
                 return key, value
         self.keys_read.update(names)
         is_null = any(key in self.given for key in names)

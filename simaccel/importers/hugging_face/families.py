@@ -170,7 +170,7 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         additions=(add.take_mpt,),
         without_effect=(
             *("init_config", "learned_pos_emb", "norm_type", "verbose", "embedding_fraction"),
-            *("max_seq_len", "init_device"),
+            *("max_seq_len", "init_device", "logit_scale"),
         ),
     ),
     **dict.fromkeys(

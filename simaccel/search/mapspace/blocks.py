@@ -82,7 +82,7 @@ class Population(Genes):
 class JudgedTilings(Population):
     """Tilings with their scores; ``values`` are infinite where one doesn't fit.
 
-    ``copies``: the orders that a tiling was evaluated in; 0 beyond fan-outs.
+    ``copies``: the orders that a tiling was evaluated in.
     """
 
     copies: Ints

@@ -172,7 +172,7 @@ class ChainTable:
         numbers = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
-            if len(step.row) == len(step.keys):  # each state has one number of pieces
+            if np.array_equal(step.state, np.arange(len(step.row))):  # one number of pieces each
                 state = step.following[state]
                 continue
             wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)

@@ -242,6 +242,13 @@ def test_the_chain_of_a_number(size: int, splits: list[SplitLimit], mapspace: Ma
     assert table.numbers(found).tolist() == list(range(table.count))
 
 
+def test_states_from_which_no_chain_follows_have_no_numbers() -> None:
+    """Of 25, 5 pieces at the outer level and 5 left: at one of three levels inside or outermost."""
+    splits = (*[SplitLimit(spatial=True)] * 3, SplitLimit(exactly=5))
+    table = ChainTable(25, splits, "pfm")
+    assert table.numbers(table.chains_at(np.arange(table.count))).tolist() == [0, 1, 2, 3]
+
+
 @given(st.integers(1, 200), TABLE_SPLITS, st.sampled_from(MAPSPACES))
 def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
     size: int, splits: list[SplitLimit], mapspace: Mapspace
