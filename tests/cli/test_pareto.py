@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from simaccel import load_accelerator
+from simaccel.papers.flat.commands.figures import draw_granularity
 from tests.cli.conftest import Call
 
 small_bert = pytest.mark.usefixtures("small_bert")
@@ -81,6 +83,18 @@ def test_parts_of_a_model_add_up(cli: Call, tmp_path: Path) -> None:
         assert sum(row["share"] for row in mine) == pytest.approx(1)
         ideal = (12 * length * 768**2 + 2 * 12 * length**2 * 64) / 1024
         assert mine[0]["normalised"] == pytest.approx(mine[0]["cycles"] / ideal, rel=1e-3)
+
+
+def test_granularity_has_a_tick_at_each_buffer() -> None:
+    rows = [
+        {"seq_len": 64, "dataflow": "naive", "buffer_bytes": 1024 * k, "utilisation": 0.4}
+        for k in (20, 24, 30)
+    ]
+    (axes,) = draw_granularity(rows, "title", load_accelerator("toy")).axes
+    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    assert [(at / 1024, one.get_text()) for at, one in ticks] == [
+        *((20, "20.0 KiB"), (24, "24.0 KiB"), (30, "30.0 KiB"))
+    ]
 
 
 @small_bert

@@ -25,6 +25,7 @@ from simaccel import (
 )
 from simaccel.cli import main
 from simaccel.errors import SimaccelError
+from simaccel.report.figures.exploration import draw_sensitivity
 from tests.refusals import refusal_of
 
 GEMM = gemm(m=9, k=7, n=5)
@@ -201,3 +202,9 @@ def test_no_argument_ends_in_an_error_of_python(call: Callable[..., object]) -> 
 )
 def test_the_argument_is_named(call: Callable[[], object], told: str) -> None:
     assert told in refusal_of(call, error=SimaccelError)
+
+
+def test_sensitivity_names_its_settings_where_no_design_is_within_the_limits() -> None:
+    found = explore(GEMM, "toy", {"array": ["2x2", "4x4"]}, "naive", where=["area_mm2<=0.0001"])
+    (axes,) = draw_sensitivity(found.points, found.title).axes
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["2x2", "4x4"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from simaccel.numbers import is_logarithmic
 from simaccel.report.figures.axes import LETTERS_PER_INCH, draw_legend, freeze_layout, inches_of
@@ -28,15 +28,16 @@ from simaccel.study.figure_table import FIGURES, Unit
 
 EDGE: Final[dict[str, Any]] = {"edgecolor": "#333333", "linewidth": 0.3}
 """Edges of filled shapes; also the colour of hatches."""
-_NUMBERED: Final = 8.0
+_NUMBERED: Final = 7.0
 """The smallest part of a stack with a number, in percent of the axis."""
 _WHITE: Final = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8}
 _FAMILIES: Final = ("flat", "flex", "flash", "naive")
 """Dataflows with the same colour in every figure; others take the following colours."""
 _LINES: Final = ("-", "--", "-.", ":")
-_LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
-"""(most decades of an axis, its ticks in each decade)"""
-_TICK_INCHES: Final = {"x": 0.65, "y": 0.3}
+_LOG_TICKS: Final = ((10, (1.0, 2.0, 5.0)), (10, (1.0, 3.0)), (10, (1.0,)))
+_BYTE_TICKS: Final = ((2, (1.0,)),)
+"""(base of a logarithmic axis, its ticks in each power), of which the first with room are taken"""
+_TICK_INCHES: Final = {"x": 0.5, "y": 0.3}
 """Least distance of ticks."""
 _MOST_INTERVALS: Final = 5
 _ROOM: Final = 1.05
@@ -252,32 +253,41 @@ def name_ticks(
 def set_scale(axis: Axis, scale: FigureAxis, values: Iterable[float]) -> None:
     """Label an axis of some values, with a few ticks written as in tables.
 
-    It is logarithmic if it shall be or its values are far apart. Ticks of bytes are powers of two,
-    or multiples of one.
+    It is logarithmic if it shall be or its values are far apart.
     """
     finite = [value for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     if scale.zero:
         low = 0.0
         axis.axes.set_ylim(0, _ROOM * high or 1)
-    of_bytes = scale.unit == "B"
     box, name = axis.axes.bbox, "x" if axis is axis.axes.xaxis else "y"
     inches = inches_of(box.width if name == "x" else box.height, axis.axes)
     intervals = min(_MOST_INTERVALS, max(2, int(inches / _TICK_INCHES[name])))
-    if low > 0 and (is_logarithmic(low, high) if scale.log is None else scale.log):
-        decades = math.log10(high / low)
-        subs = next(ticks for most, ticks in _LOG_TICKS if decades <= most)
+    log = low > 0 and (is_logarithmic(low, high) if scale.log is None else scale.log)
+    if log:
         axis.axes.set(**{f"{name}scale": "log"})
-        base, subs = (2, (1.0,)) if of_bytes else (10, subs)
-        axis.set_major_locator(LogLocator(base, subs=subs, numticks=intervals + 2))
         axis.set_minor_locator(NullLocator())
-    elif of_bytes and low < high:
-        step = 2 ** math.ceil(math.log2((high - low) / intervals))
-        axis.set_major_locator(MultipleLocator(step))
-    else:
-        axis.set_major_locator(MaxNLocator(intervals, min_n_ticks=2, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(_locator(low, high, intervals, log=log, of_bytes=scale.unit == "B"))
     axis.set_label_text(scale.label)
     axis.set_major_formatter(lambda value, _: _tick_text(value, scale.unit))
+
+
+def _locator(low: float, high: float, intervals: int, *, log: bool, of_bytes: bool) -> Locator:
+    """Return the ticks of an axis: two or more from ``low`` to ``high``, if these differ.
+
+    Those of bytes are powers of two, or multiples of one.
+    """
+    if log:
+        for base, subs in _BYTE_TICKS if of_bytes else _LOG_TICKS:
+            powers = LogLocator(base, subs=subs, numticks=intervals)
+            inside = [tick for tick in powers.tick_values(low, high) if low <= tick <= high]
+            if 1 < len(inside) <= max(3, intervals):
+                return powers
+    if of_bytes and low < high:
+        step = 2 ** math.ceil(math.log2((high - low) / intervals))
+        is_wide = high // step <= -(-low // step)
+        return MultipleLocator(step / 2 if is_wide else step)
+    return MaxNLocator(intervals, min_n_ticks=2, steps=[1, 2, 2.5, 5, 10])
 
 
 def _tick_text(value: float, unit: Unit | Literal[""]) -> str:

@@ -33,7 +33,6 @@ _NOTE: Final[dict[str, Any]] = {
     "in_layout": False,
 }
 _LEAD: Final[dict[str, Any]] = {"color": "#888888", "linewidth": 0.4, "zorder": 2}
-Place = tuple[float, float]
 Points = npt.NDArray[np.float64]
 
 
@@ -41,7 +40,7 @@ class Name(NamedTuple):
     """The name of a point at a place in data coordinates."""
 
     text: str
-    place: Place
+    place: tuple[float, float]
     colour: str = "black"
 
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -13,6 +15,7 @@ from simaccel.report.figures.facets import (
     FigureAxis,
     draw_facets,
     draw_missing,
+    draw_stacks,
 )
 from simaccel.report.figures.pareto import draw_convergence
 from simaccel.report.figures.style import new_figure, style
@@ -53,6 +56,41 @@ def test_ticks_are_written_as_in_tables() -> None:
     ]
     assert axes.yaxis.get_major_formatter().format_ticks([1e-3]) == ["1 ms"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("capacity", "time")
+
+
+UNITS = {"": 1.0, "B": 1024.0, "s": 1e-6, "pJ": 1e3, "mm2": 1.0}
+
+
+@given(
+    st.builds(
+        FigureAxis,
+        st.just("label"),
+        st.sampled_from([*UNITS]),
+        st.sampled_from([None, True, False]),
+    ),
+    st.integers(1, 10**6),
+    st.floats(1.02, 1e6),
+    st.sampled_from([1, 2, 3]),
+)
+def test_an_axis_has_two_ticks_or_more(
+    axis: FigureAxis, low: int, ratio: float, count: int
+) -> None:
+    """Of 20 to 30 KiB, or 184 to 244 B, no power of two is in view."""
+    ends = [UNITS[axis.unit] * low, UNITS[axis.unit] * low * ratio]
+    facet = FacetPanel([FacetPoint("a", at, at) for at in ends], axis, axis)
+    for axes in drawn(*[facet] * count, sharey=False):
+        for each in (axes.xaxis, axes.yaxis):
+            first, last = sorted(each.get_view_interval())
+            ticks = each.get_majorticklocs()
+            assert sum(first <= tick <= last for tick in ticks) >= 2
+
+
+def test_numbers_stand_on_parts_from_7_percent_on() -> None:
+    with style():
+        axes = new_figure(3, 2).subplots()
+        parts = {"a": ([6.9, 7.0, 93.4], "#FFFFFF", "")}
+        draw_stacks(axes, range(3), parts, 1.0, numbered=True)
+    assert [text.get_text() for text in axes.texts] == ["", "7", "93"]
 
 
 def test_what_has_no_y_is_a_gap_and_a_cross_in_the_strip_of_its_series() -> None:

@@ -38,7 +38,7 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.tables import Row
-from simaccel.report.units import rate_text
+from simaccel.report.units import bytes_text, rate_text
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
@@ -52,12 +52,10 @@ def draw_granularity(rows: Sequence[Row], title: str, _: Accelerator) -> Figure:
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
     is_size = column.endswith("bytes")
     for row in rows:
-        share = row["utilisation"]
-        point = FacetPoint(row["dataflow"], row[column], share and 100 * share)
+        share, tick = row["utilisation"], bytes_text(row[column]) if is_size else None
+        point = FacetPoint(row["dataflow"], row[column], share and 100 * share, tick)
         panels.setdefault(row["seq_len"], []).append(point)
-    over = FigureAxis(
-        column.replace("_bytes", "").replace("_", " "), "B" if is_size else "", log=is_size
-    )
+    over = FigureAxis(column.replace("_bytes", "").replace("_", " "), log=is_size)
     facets = [
         FacetPanel(
             points, over, FigureAxis(UTILISATION, zero=True), f"{n} tokens" * (len(panels) > 1)
@@ -161,6 +159,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     facet = FacetPanel(points, FigureAxis(intensity, log=True), FigureAxis("TMAC/s", log=True))
     figure = new_figure(_ROOF_WIDTH, _ROOF_HEIGHT, title)
     (axes,) = draw_facets(figure, [facet], _roofline_looks([row["dataflow"] for row in rows]))
+    axes.grid(visible=False)
     every = [point.x for point in points] or [1.0]
     ridge = peak / rate if rate else min(every)
     low, high = min(*every, ridge) / 2, max(*every, ridge) * 4
