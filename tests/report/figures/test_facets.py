@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -72,10 +72,11 @@ UNITS = {"": 1.0, "B": 1024.0, "s": 1e-6, "pJ": 1e3, "mm2": 1.0}
     st.floats(1.02, 1e6),
     st.sampled_from([1, 2, 3]),
 )
+@example(FigureAxis("label", "B", log=True), 20, 1.5, 1)
 def test_an_axis_has_two_ticks_or_more(
     axis: FigureAxis, low: int, ratio: float, count: int
 ) -> None:
-    """Of 20 to 30 KiB, or 184 to 244 B, no power of two is in view."""
+    """From 20 to 30 KiB there is no power of two."""
     ends = [UNITS[axis.unit] * low, UNITS[axis.unit] * low * ratio]
     facet = FacetPanel([FacetPoint("a", at, at) for at in ends], axis, axis)
     for axes in drawn(*[facet] * count, sharey=False):
