@@ -101,7 +101,7 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
                 point
                 for scenario, rows in groups.items()
                 for point in _effects(rows, settings, number, objective, names[scenario])
-            ] or [FacetPoint("", at, None, one.text) for at, one in enumerate(settings)]
+            ] or [FacetPoint("", at, None, setting.text) for at, setting in enumerate(settings)]
             facets.append(FacetPanel(points, FigureAxis(settings[0].axis.label), FigureAxis(label)))
     height = 2.0 * max(1, -(-len(facets) // ACROSS)) + 0.7
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
