@@ -68,15 +68,22 @@ def _all_right(of: Workload, dataflows: Iterable[str], options: Options) -> dict
     return mappings
 
 
+class _Kept(dict[object, Any]):
+    """Results of searches that stay known when a search ends."""
+
+    def clear(self) -> None:
+        """Keep all."""
+
+
 @pytest.fixture(scope="module")
 def shared() -> Iterator[None]:
     """Make the searches of all dataflows know each operator that one of them has searched."""
-    known: dict[object, dict[object, Any]] = defaultdict(dict)
+    known: dict[object, _Kept] = defaultdict(_Kept)
     begin_alone = TreeSearch.__init__
 
     def begin(search: TreeSearch, goal: Goal, *fixed: Any) -> None:  # noqa: ANN401 - as it takes
         begin_alone(search, goal, *fixed)
-        search._seen = known[goal.accelerator.name, goal.objective, bool(fixed)]
+        search.results = known[goal.accelerator.name, goal.objective, bool(fixed)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TreeSearch, "__init__", begin)
