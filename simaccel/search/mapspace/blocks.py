@@ -138,24 +138,24 @@ def run_block(task: BlockTask) -> BlockOutcome:
     if not task.refine:
         return judge(task, len(drawn), *space.fitting(drawn))
     judged, known = _judge_once(task, drawn)
-    return replace(_outcome(task, int(judged.copies.sum()), judged), drawn=len(drawn), known=known)
+    return replace(_outcome(task, len(drawn), int(judged.copies.sum()), judged), known=known)
 
 
 def judge(task: BlockTask, drawn: int, genes: Genes, factors: Ints) -> BlockOutcome:
     """Evaluate mappings, and return the best of them."""
-    return replace(_outcome(task, drawn, _judge_each(task, genes, factors)), drawn=drawn)
+    return _outcome(task, drawn, drawn, _judge_each(task, genes, factors))
 
 
-def _outcome(task: BlockTask, tried: int, judged: JudgedTilings) -> BlockOutcome:
+def _outcome(task: BlockTask, drawn: int, tried: int, judged: JudgedTilings) -> BlockOutcome:
     """Return the best tilings of a block, and the improvements."""
     judged = judged.take(judged.values < np.inf)
     if not len(judged):
-        return BlockOutcome(task.space, 0, tried)
+        return BlockOutcome(task.space, drawn, tried)
     value, until = judged.values, np.cumsum(judged.copies)
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     return BlockOutcome(
         task.space,
-        0,
+        drawn,
         tried,
         len(judged),
         int(until[-1]),
