@@ -7,7 +7,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.pipeline import PipelineRun, run_pipeline
 from simaccel.study.points import base_point
-from simaccel.workload import Workload
+from simaccel.workload import Workload, parse_workload
 from simaccel.workload.language.model import Transformer
 
 SMALL = Transformer(
@@ -23,6 +23,7 @@ SMALL = Transformer(
     gated=False,
     rotary=False,
 )
+LITTLE = replace(SMALL, name="little", layers=2, gated=True, rotary=None)
 LARGE = Transformer(
     name="large",
     source="Llama 3.1 405B: Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3",
@@ -35,6 +36,11 @@ LARGE = Transformer(
     vocabulary=128256,
 )
 LINKS = ("bytes_per_second=9.4 GB/s", "hop_cycles=700", "pj_per_bit=1")  # at 940 MHz
+
+
+def linked_layers(**layers: dict[str, Any]) -> Workload:
+    """Return a network whose layers read one another."""
+    return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
 
 
 def small_pod(count: int, *more: str) -> Accelerator:

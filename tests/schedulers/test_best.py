@@ -23,9 +23,10 @@ from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge, ScoredTree, shared_outcomes
 from simaccel.study.experiment import simulate
-from simaccel.workload import ModelDimensions, attention, build, gemm, parse_workload
+from simaccel.workload import ModelDimensions, attention, build, gemm
 from simaccel.workload.attention import Scope
 from tests.draws import some
+from tests.small_pods import linked_layers
 from validation.search.brute import SMALL, Case, simulated
 from validation.search.supersets import compared, draw_chain
 
@@ -139,8 +140,7 @@ def test_a_convolution_may_have_overlapping_windows_behind_it() -> None:
         "conv": {"kind": "conv", "shape": {"M": 2, "C": 2, "P": 5, "Q": 5, "R": 1, "S": 1}},
         "pool": {"kind": "pooling", "shape": {"P": 2, "Q": 2, "R": 3, "S": 3}, "stride": 2},
     }
-    network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
-    result = simulate(parse_workload(network), load_accelerator("toy"), "best")
+    result = simulate(linked_layers(**layers), load_accelerator("toy"), "best")
     check(result.workload, result.mapping, result.program)
     assert result.run.macs == 2 * 2 * 5 * 5
 

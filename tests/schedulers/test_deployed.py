@@ -31,12 +31,11 @@ from simaccel.workload import (
     conv2d,
     layers_workload,
     operand,
-    parse_workload,
 )
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language.build import transformer
-from simaccel.workload.language.model import Transformer
 from simaccel.workload.precision import with_precision
+from tests.small_pods import LITTLE, linked_layers
 from tests.trees import einsum
 from tests.trees import vector as vector_operator
 from tests.trees import workload as linked
@@ -94,18 +93,7 @@ def test_a_decode_with_shared_keys_has_its_values() -> None:
 
 def test_keys_are_repeated_in_layers_that_run_once() -> None:
     """Five layers of two windows: two repeat twice, and the one behind them runs once."""
-    model = Transformer(
-        name="windows",
-        source="here",
-        hidden=32,
-        layers=5,
-        heads=4,
-        kv_heads=1,
-        head_size=8,
-        ff_size=64,
-        vocabulary=16,
-        windows=(4, None),
-    )
+    model = replace(LITTLE, layers=5, kv_heads=1, windows=(4, None))
     step = transformer(model, phase="decode", kv_len=8, batch=2, scope="model")
     made = place_on(step, load_accelerator("tpu_v6e"), "deployed")
     names = [name for name in made.by_name if name.endswith(".repeated")]
@@ -143,17 +131,6 @@ def test_a_default_run_takes_what_the_chip_took(
     assert on.seconds(cycles) == pytest.approx(seconds, rel=near)
 
 
-TINY = Transformer(
-    name="tiny",
-    source="tests",
-    layers=1,
-    hidden=32,
-    heads=4,
-    kv_heads=2,
-    head_size=8,
-    ff_size=64,
-    vocabulary=64,
-)
 POD = ("chips=2x2", "links.topology=torus", "links.dimensions=2", "links.bytes_per_second=1 GB/s")
 
 
@@ -171,7 +148,7 @@ def test_each_of_several_chips_runs_kernels(phase: str, number: str, tensor: int
     All pairs of phase, number and degree.
     """
     on = toy("streamed", "buffer.capacity_bytes=16 KiB", *POD)
-    model = transformer(TINY, phase=phase, prompt=4, batch=4, scope="block")
+    model = transformer(replace(LITTLE, layers=1), phase=phase, prompt=4, batch=4, scope="block")
     model = fp16(model) if number == "fp16" else model
     assert default_dataflow(on, model) == "deployed"
     result = simulate(model, on, "deployed", options=Options(tensor_parallel=tensor))
@@ -226,19 +203,8 @@ def test_elementwise_operators_come_whole_or_in_blocks() -> None:
     assert made["blocks"].run.moved == run.moved
 
 
-EXPERTS = Transformer(
-    name="experts",
-    source="sizes for sums by hand",
-    hidden=256,
-    layers=2,
-    heads=1,
-    kv_heads=1,
-    head_size=16,
-    ff_size=128,
-    vocabulary=32,
-    experts=8,
-    chosen=2,
-)
+ONE_HEAD = replace(LITTLE, layers=1, heads=1, kv_heads=1)
+EXPERTS = replace(ONE_HEAD, layers=2, hidden=256, head_size=16, ff_size=128, experts=8, chosen=2)
 
 
 def test_products_of_experts_with_unequal_tokens_are_one_kernel() -> None:
@@ -281,8 +247,7 @@ def test_a_layer_of_a_whole_image_has_its_channels_in_whole_lanes() -> None:
         "conv": {"kind": "conv", "shape": {"M": 20, "C": 3, "P": 4, "Q": 4, "R": 1, "S": 1}},
         "dense": {"kind": "gemm", "shape": {"M": 1, "K": 320, "N": 10}},
     }
-    network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
-    result = _checked(parse_workload(network), load_accelerator("tpu_v3"))
+    result = _checked(linked_layers(**layers), load_accelerator("tpu_v3"))
     assert [row.macs for row in result.run.operators] == [128 * 16 * 128, 128 * 16 * 128]
 
 
@@ -790,18 +755,8 @@ def test_experts_take_the_bytes_of_those_that_tokens_choose() -> None:
 
     Those of Qwen3-30B-A3B have 3 x 2,048 x 768 weights of 2 bytes: 774 MB, 474 us at 1,638 GB/s.
     """
-    model = Transformer(
-        name="experts",
-        source="Qwen3-30B-A3B, config.json",
-        hidden=2048,
-        layers=1,
-        heads=1,
-        kv_heads=1,
-        head_size=2,
-        ff_size=768,
-        vocabulary=2,
-        experts=128,
-        chosen=8,
+    model = replace(
+        ONE_HEAD, hidden=2048, head_size=2, ff_size=768, vocabulary=2, experts=128, chosen=8
     )
     step = transformer(model, phase="decode", kv_len=1, batch=16)
     result = simulate(step, load_accelerator("tpu_v6e"), "deployed")
@@ -835,19 +790,7 @@ def test_what_does_not_fit_goes_expert_by_expert() -> None:
     Both experts take 2 x 2 x 256 B. Of one, half of its columns (256 B in two slots) fit beside
     half of its tokens (256 B) and their products (256 B): its tokens come twice to each product.
     """
-    model = Transformer(
-        name="experts",
-        source="by hand",
-        hidden=8,
-        layers=1,
-        heads=1,
-        kv_heads=1,
-        head_size=4,
-        ff_size=16,
-        vocabulary=2,
-        experts=2,
-        chosen=1,
-    )
+    model = replace(ONE_HEAD, hidden=8, head_size=4, ff_size=16, experts=2, chosen=1)
     workload = transformer(model, phase="prefill", prompt=32)
     on = toy("whole", "buffer.capacity_bytes=1 KiB")
     result = _checked(workload, on)

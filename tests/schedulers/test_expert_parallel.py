@@ -17,26 +17,14 @@ from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.chip_share import grouped_experts, with_split
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
-from simaccel.study.experiment import simulate
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.placement import place_on
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.experts import ways_of
-from simaccel.workload.language.model import Transformer
+from tests.small_pods import LITTLE
 
-SMALL = Transformer(
-    name="small",
-    source="sizes for sums by hand",
-    hidden=16,
-    layers=2,
-    heads=4,
-    kv_heads=2,
-    head_size=8,
-    ff_size=24,
-    vocabulary=32,
-    experts=4,
-    chosen=2,
-)
+SMALL = replace(LITTLE, hidden=16, ff_size=24, vocabulary=32, experts=4, chosen=2)
 
 
 def _chips(count: int) -> ChipPod:
@@ -137,6 +125,19 @@ def test_experts_that_cannot_be_cut(name: str, experts: str, degree: int, said: 
         spread_over(layer, ParallelDegrees(1, 1, degree))
 
 
+def _run_in_groups(phase: str, batch: int, ways: int) -> ExperimentResult:
+    """Run a small model with its experts over all chips; its values are those of numpy."""
+    sizes: dict[str, Any] = {"phase": phase, "prompt": 4, "batch": batch, "causal_blocks": 1}
+    sets = [f"chips={ways}", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
+    pod = load_accelerator("tpu_v3", sets)
+    options = Options(tensor_parallel=1, expert_parallel=ways)
+    result = simulate(transformer(SMALL, **sizes, experts="grouped"), pod, "naive", options=options)
+    whole = transformer(SMALL, **sizes, experts=f"grouped:1:{ways}")
+    checks = {one.operator: one for one in check_chips(place_on(whole, pod), result.pod)}
+    assert checks["combine"].compared == checks["combine"].elements > 0
+    return result
+
+
 @pytest.mark.parametrize(
     ("phase", "batch", "tokens", "held"),
     [("decode", 12, 6, 2), ("decode", 8, 4, 2), ("prefill", 3, 6, 2), ("decode", 1, 1, 1)],
@@ -148,17 +149,7 @@ def test_chips_that_do_not_divide_the_experts(
 
     Each token goes to two of four: an expert has half of all tokens.
     """
-    ways = 3
-    sizes: dict[str, Any] = {"phase": phase, "prompt": 4, "batch": batch, "causal_blocks": 1}
-    sets = [f"chips={ways}", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
-    pod, options = (
-        load_accelerator("tpu_v3", sets),
-        Options(tensor_parallel=1, expert_parallel=ways),
-    )
-    result = simulate(transformer(SMALL, **sizes, experts="grouped"), pod, "naive", options=options)
-    whole = transformer(SMALL, **sizes, experts=f"grouped:1:{ways}")
-    checks = {one.operator: one for one in check_chips(place_on(whole, pod), result.pod)}
-    assert checks["combine"].compared == checks["combine"].elements > 0
+    result = _run_in_groups(phase, batch, 3)
     mine, expert = result.pod.workload, 16 * 24
     assert mine.shapes["experts.Wup"] == (held, 16, 24)
     assert mine.stored_bytes("experts.Wup") == 2 * expert * 2
@@ -176,14 +167,7 @@ def test_chips_that_do_not_divide_the_experts(
 )
 def test_more_chips_than_experts(phase: str, batch: int, ways: int, better: str) -> None:
     """Four experts: some chips have one, the others padding. Values in numpy; weights by hand."""
-    sizes: dict[str, Any] = {"phase": phase, "prompt": 4, "batch": batch, "causal_blocks": 1}
-    sets = [f"chips={ways}", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
-    pod = load_accelerator("tpu_v3", sets)
-    options = Options(tensor_parallel=1, expert_parallel=ways)
-    result = simulate(transformer(SMALL, **sizes, experts="grouped"), pod, "naive", options=options)
-    whole = transformer(SMALL, **sizes, experts=f"grouped:1:{ways}")
-    checks = {one.operator: one for one in check_chips(place_on(whole, pod), result.pod)}
-    assert checks["combine"].compared == checks["combine"].elements > 0
+    result = _run_in_groups(phase, batch, ways)
     expert = 16 * 24 * 2
     for name in ("Wgate", "Wup", "Wdown"):
         assert result.pod.workload.stored_bytes(f"experts.{name}") == expert

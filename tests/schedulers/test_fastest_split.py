@@ -13,10 +13,10 @@ from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.study.experiment import simulate
-from simaccel.workload import Workload, gemm, parse_workload
+from simaccel.workload import Workload, gemm
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
-from tests.small_pods import SMALL
+from tests.small_pods import SMALL, linked_layers
 
 _MODEL = replace(SMALL, hidden=256, ff_size=1024, heads=8, kv_heads=4, head_size=32, layers=1)
 
@@ -42,7 +42,7 @@ def _drawn(draw: Random) -> list[Workload]:
         "r1": {"kind": "relu"},
         "c2": {"kind": "conv", "shape": {**shape, "C": 64}, "padding": 1},
     }
-    return [parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})]
+    return [linked_layers(**layers)]
 
 
 def _options(count: int, *, dense: bool) -> Iterator[Options]:

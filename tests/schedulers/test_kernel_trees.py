@@ -8,7 +8,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Loop
 from simaccel.schedulers import default_dataflow
 from simaccel.workload import Conv, Workload, conv2d, layers_workload
-from simaccel.workload.files import parse_workload
+from tests.small_pods import linked_layers
 
 
 def toy(products: str, *settings: str) -> Accelerator:
@@ -29,7 +29,7 @@ def test_taps_along_the_width_lie_beside_channels_where_both_fit(channels: int, 
 
 def relu_behind(**sizes: int) -> Workload:
     layers = {"a": {"kind": "conv", "shape": {"R": 1, "S": 1, **sizes}}, "b": {"kind": "relu"}}
-    return parse_workload({"kind": "layers", "name": "two", "linked": True, "layers": layers})
+    return linked_layers(**layers)
 
 
 def test_array_and_vector_unit_work_in_turn() -> None:

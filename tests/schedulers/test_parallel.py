@@ -22,20 +22,8 @@ from simaccel.study.generation import generate
 from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload, build
 from simaccel.workload.language.build import transformer
-from simaccel.workload.language.model import Transformer
+from tests.small_pods import LITTLE
 from validation.searches import QUICK
-
-LITTLE = Transformer(
-    name="little",
-    source="sizes for sums by hand",
-    hidden=32,
-    layers=2,
-    heads=4,
-    kv_heads=2,
-    head_size=8,
-    ff_size=64,
-    vocabulary=64,
-)
 
 
 def _links(count: int) -> list[str]:
@@ -179,12 +167,8 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     """All layers, embedding and logits, on four chips of which two share a layer."""
     model = transformer(LITTLE, phase=phase, prompt=8, batch=4, scope="model")
     options = replace(QUICK, tensor_parallel=2, data_parallel=2, sequence_parallel=True)
-    result = simulate(
-        model,
-        load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"]),
-        "flat",
-        options=options,
-    )
+    pod = load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"])
+    result = simulate(model, pod, "flat", options=options)
     checks = {one.operator: one for one in check_chips(model, result.pod)}
     assert checks["logits"].compared == checks["logits"].elements > 0
     kinds = [one.kind for one in result.pod.exchanges]
@@ -195,12 +179,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     assert len(names) == len(kinds)
     tokens = 4 // 2 * (8 if phase == "prefill" else 1)
     assert sent_bytes(result) == (4 * LITTLE.layers + 1) * tokens * LITTLE.hidden * 2 // 2
-    plain = simulate(
-        model,
-        load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"]),
-        "flat",
-        options=replace(options, sequence_parallel=False),
-    )
+    plain = simulate(model, pod, "flat", options=replace(options, sequence_parallel=False))
     passed = [sum(one.elements for one in found.prediction.groups) for found in (result, plain)]
     assert passed[0] < passed[1]  # norms and residuals of half of the tokens
 
@@ -214,15 +193,11 @@ def test_weights_that_lie_once_on_all_chips(tensor: int, data: int) -> None:
     """
     model = transformer(LITTLE, phase="prefill", prompt=8, batch=4, scope="model")
     options = replace(QUICK, tensor_parallel=tensor, data_parallel=data, shard_weights=True)
-    runs = {
-        overlap: simulate(
-            model,
-            load_accelerator("mxu_128", [*_links(4), f"links.overlap={overlap}"]),
-            "naive",
-            options=options,
-        )
+    pods = {
+        overlap: load_accelerator("mxu_128", [*_links(4), f"links.overlap={overlap}"])
         for overlap in ("false", "true")
     }
+    runs = {how: simulate(model, pod, "naive", options=options) for how, pod in pods.items()}
     layer = 2 * LITTLE.hidden * LITTLE.heads * LITTLE.head_size
     layer += 2 * LITTLE.hidden * LITTLE.kv_heads * LITTLE.head_size
     layer += 3 * LITTLE.hidden * LITTLE.ff_size

@@ -31,7 +31,7 @@ from tests.data_files import data_beside
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import hollow, save
 from tests.refusals import refusal_of
-from tests.small_pods import LARGE, SMALL, small_pod
+from tests.small_pods import LARGE, SMALL, linked_layers, small_pod
 
 DATA = data_beside(__file__)
 
@@ -52,7 +52,7 @@ def _network(batch: int, size: int = 6) -> Workload:
         "c2": {"kind": "conv", "shape": {**window, "M": 8, "C": 8, "R": 3, "S": 3}, "padding": 1},
         "c3": {"kind": "conv", "shape": {**window, "M": 6, "C": 8, "R": 1, "S": 1}},
     }
-    return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
+    return linked_layers(**layers)
 
 
 def _run(workload: Workload, pod: Accelerator, split: LegalSplit) -> ExperimentResult:
@@ -110,7 +110,7 @@ def test_rows_are_read_with_what_neighbours_send() -> None:
             "c1": {"kind": "conv", "shape": {"P": 8, "Q": 6, "M": 4, "C": 3, "R": 3, "S": 3}},
             "c2": {**second, "stride": stride, "padding": 1},
         }
-        workload = parse_workload({"kind": "layers", "name": "n", "linked": True, "layers": layers})
+        workload = linked_layers(**layers)
         pod = small_pod(count, "topology=torus")  # closed to a ring
         legal, _ = legal_splits(workload, pod, count)
         result = _run(workload, pod, next(one for one in legal if one.name == f"rows {count}"))
@@ -135,7 +135,7 @@ def test_rows_and_columns_are_read_with_what_neighbours_send(side: int, sent: li
         "c1": {"kind": "conv", "shape": {**size, "M": 4, "C": 3}},
         "c2": {"kind": "conv", "shape": {**size, "M": 2, "C": 4}, "padding": 1},
     }
-    workload = parse_workload({"kind": "layers", "name": "n", "linked": True, "layers": layers})
+    workload = linked_layers(**layers)
     pod = small_pod(side**2, "topology=torus", "dimensions=2")
     legal, _ = legal_splits(workload, pod, side**2)
     split = next(one for one in legal if one.name == f"rows {side} x columns {side}")
@@ -185,8 +185,7 @@ def _drawn_network(draw: Random) -> tuple[Workload, int]:
         if draw.random() < _SUMMED:
             before = [*layers][-1]
             layers[f"s{at}"] = {"kind": "residual", "reads": [before, before]}
-    document = {"kind": "layers", "name": "drawn", "linked": True, "layers": layers}
-    return parse_workload(document), count
+    return linked_layers(**layers), count
 
 
 def test_an_onnx_model_is_cut_along_its_rows(tmp_path: Path) -> None:
@@ -252,7 +251,7 @@ def test_operators_that_cannot_be_cut_so_are_done_by_all() -> None:
         "c2": {"kind": "conv", "shape": {**size, "G": 2, "M": 3, "C": 4}},
         "c3": {"kind": "conv", "shape": {**size, "M": 4, "C": 6}},
     }
-    workload = parse_workload({"kind": "layers", "name": "n", "linked": True, "layers": layers})
+    workload = linked_layers(**layers)
     halves = [one.name for one in workload.operators if one.name.startswith("c2")]
     assert len(halves) == 2
     legal, _ = legal_splits(workload, _pod(2), 2)
@@ -462,7 +461,7 @@ def _wide_network() -> Workload:
         "c2": {"kind": "conv", "shape": {**window, "M": 1024, "C": 512, "R": 1, "S": 1}},
     }
     layers["c1"]["padding"] = 1
-    return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
+    return linked_layers(**layers)
 
 
 @pytest.mark.parametrize(
