@@ -12,7 +12,7 @@ from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import parse_workload
-from tests.importers.onnx_files.models import Type, hollow, onnx_nodes, save
+from tests.importers.onnx_files.models import constants_of, hollow, onnx_nodes, save, write
 
 F32, F16, U8, I8, I32, I64 = (
     getattr(TensorProto, one) for one in ("FLOAT", "FLOAT16", "UINT8", "INT8", "INT32", "INT64")
@@ -51,17 +51,14 @@ def test_a_view_by_the_size_of_the_batch(tmp_path: Path, opset: int, ir: int) ->
         node("Reshape", ["a", "t"], ["f"]),
         node("Gemm", ["f", "w2", "b2"], ["y"], transB=1),
     ]
-    constants = {
-        "w1": np.zeros((5, 3, 3, 3), np.float32),
-        "w2": np.zeros((7, 600), np.float32),
-        "b2": np.zeros(7, np.float32),
-        "rest": np.array([-1]),
-        "zero": np.array(0),
-        "ax": np.array([0]),
-    }
-    inputs: dict[str, Type] = {"x": (F32, ["batch", 3, 12, 10])}
-    outputs: dict[str, Type] = {"y": (F32, ["batch", 7])}
-    path = save(tmp_path / "m.onnx", nodes, inputs, outputs, constants, opset=opset, ir_version=ir)
+    path = write(
+        tmp_path,
+        "x[batch,3,12,10] -> y[batch,7]",
+        nodes,
+        "w1[5,3,3,3] w2[7,600] b2[7] rest=[-1] zero=0 ax=[0]",
+        opset=opset,
+        ir_version=ir,
+    )
     for batch in (1, 2):  # 5 x 12 x 10 outputs of 27 taps, and 600 x 7
         workload = load_onnx(path, {"batch": batch}).workload
         assert workload.macs == batch * (600 * 27 + 600 * 7)
@@ -109,10 +106,12 @@ def test_a_shape_in_a_file_is_read_from_the_models_folder_only(tmp_path: Path, p
     shape = hollow("t", 2, kind=I64)
     shape.data_location = TensorProto.EXTERNAL
     shape.external_data.add(key="location", value=place)
-    nodes = onnx_nodes("r = Reshape(x, t); y = MatMul(r, w)")
-    constants = {"t": shape, "w": np.zeros((2, 5), np.float32)}
-    outputs: dict[str, Any] = {"y": (F32, ["a", "b"])}
-    path = save(folder / "m.onnx", nodes, {"x": (F32, [3, 4])}, outputs, constants)
+    path = write(
+        folder / "m.onnx",
+        "x[3,4] -> y[a,b]",
+        "r = Reshape(x, t); y = MatMul(r, w)",
+        constants_of("w[2,5]") | {"t": shape},
+    )
     if (folder / place).parent == folder:
         assert load_onnx(path).workload.macs == 6 * 2 * 5
     else:  # not read, so that the product's size isn't known
@@ -201,24 +200,23 @@ def test_quantised_nodes_have_the_macs_of_their_kind(
 
 
 def test_quantised_by_pairs_takes_the_numbers_that_are_stored(tmp_path: Path) -> None:
-    scales = {"s": np.array(1, np.float32), "z": np.array(0, np.int8)}
-    nodes = onnx_nodes(
-        "xd = DequantizeLinear(x, s, z); wd = DequantizeLinear(w, s, z); "
-        "a = MatMul(xd, wd); q = QuantizeLinear(a, s, z); "
-        "d = DequantizeLinear(q, s, z); r = Relu(d); y = QuantizeLinear(r, s, z)"
+    constants = "s:float=1 z:int8=0 w:int8[512,512]"
+    path = write(
+        tmp_path / "q.onnx",
+        "x:int8[4,512] -> y:int8[4,512]",
+        (
+            "xd = DequantizeLinear(x, s, z); wd = DequantizeLinear(w, s, z); a = MatMul(xd, wd); "
+            "q = QuantizeLinear(a, s, z); d = DequantizeLinear(q, s, z); r = Relu(d); "
+            "y = QuantizeLinear(r, s, z)"
+        ),
+        constants,
     )
-    constants = {**scales, "w": np.zeros((512, 512), np.int8)}
-    path = save(tmp_path / "q.onnx", nodes, {"x": (I8, [4, 512])}, {"y": (I8, [4, 512])}, constants)
     workload = load_onnx(path).workload
     assert [one.name for one in workload.operators] == ["MatMul_1", "Relu_4"]
     assert {one.bits for one in workload.tensors.values()} == {8}
     assert distinct_bytes(workload) == 512 * 512 + 2 * 4 * 512
-    plain = save(
-        tmp_path / "p.onnx",
-        onnx_nodes("a = MatMul(x, w); y = Relu(a)"),
-        {"x": (F32, [4, 512])},
-        {"y": (F32, [4, 512])},
-        {"w": np.zeros((512, 512), np.float32)},
+    plain = write(
+        tmp_path / "p.onnx", "x[4,512] -> y[4,512]", "a = MatMul(x, w); y = Relu(a)", "w[512,512]"
     )
     runs = [simulate(load_onnx(one, {}, 1).workload, EDGE, "naive-m") for one in (path, plain)]
     assert runs[0].run.cycles == runs[1].run.cycles
@@ -246,11 +244,14 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
 @pytest.mark.parametrize("columns", [1, 40])
 def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path, columns: int) -> None:
     weights = helper.make_tensor("w", TensorProto.INT2, [64, columns], [0] * (64 * columns))
-    nodes = onnx_nodes("d = DequantizeLinear <axis = 0, block_size = 32> (w, s); y = MatMul(x, d)")
-    constants = {"w": weights, "s": np.zeros((2, columns), np.float32)}
-    path = tmp_path / "m.onnx"
-    outputs: dict[str, Any] = {"y": (F32, [3, columns])}
-    save(path, nodes, {"x": (F32, [3, 64])}, outputs, constants, opset=25, ir_version=13)
+    path = write(
+        tmp_path,
+        f"x[3,64] -> y[3,{columns}]",
+        "d = DequantizeLinear <axis = 0, block_size = 32> (w, s); y = MatMul(x, d)",
+        constants_of(f"s[2,{columns}]") | {"w": weights},
+        opset=25,
+        ir_version=13,
+    )
     workload = load_onnx(path).workload
     left = {one.name: (one.why, one.elements) for one in workload.account.entries_of("not taken")}
     assert left == {
@@ -261,7 +262,6 @@ def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path, columns: i
 
 def test_quantised_nodes_of_the_runtime_are_followed(tmp_path: Path) -> None:
     """Two images of 2 channels, joined, pooled to 3 x 3, in a convolution, and one mean each."""
-    scales = {"s": np.array(1, np.float32), "z": np.array(0, np.uint8)}
     both = ["s", "z"]
     own = {"domain": "com.microsoft"}
     nodes = [
@@ -277,13 +277,11 @@ def test_quantised_nodes_of_the_runtime_are_followed(tmp_path: Path) -> None:
         node("QLinearConv", ["p", *both, "w", *both, *both], ["d"]),
         node("QLinearGlobalAveragePool", ["d", *both, *both], ["y"], channels_last=0, **own),
     ]
-    path = save(
-        tmp_path / "m.onnx",
+    path = write(
+        tmp_path,
+        "a:uint8[1,2,8,8] b:uint8[1,2,8,8] -> y:uint8[1,6,1,1]",
         nodes,
-        {"a": (U8, [1, 2, 8, 8]), "b": (U8, [1, 2, 8, 8])},
-        {"y": (U8, [1, 6, 1, 1])},
-        {**scales, "w": np.zeros((6, 4, 2, 2), np.uint8)},
-        domains={"com.microsoft": 1},
+        "s:float=1 z:uint8=0 w:uint8[6,4,2,2]",
     )
     workload = load_onnx(path).workload
     assert workload.macs == 6 * 2 * 2 * 4 * 4
@@ -299,13 +297,7 @@ def test_windows_of_three_dimensions(tmp_path: Path) -> None:
         node("Conv", ["x", "w"], ["c"], pads=[1] * 6, strides=[1, 2, 2]),
         node("AveragePool", ["c"], ["y"], kernel_shape=[2, 2, 2], strides=[2, 2, 2]),
     ]
-    path = save(
-        tmp_path / "m.onnx",
-        nodes,
-        {"x": (F32, [1, 3, 4, 8, 8])},
-        {"y": (F32, [1, 5, 2, 2, 2])},
-        {"w": np.zeros((5, 3, 3, 3, 3), np.float32)},
-    )
+    path = write(tmp_path, "x[1,3,4,8,8] -> y[1,5,2,2,2]", nodes, "w[5,3,3,3,3]")
     workload = load_onnx(path).workload
     assert workload.macs == 5 * 4 * 4 * 4 * 3 * 27
     assert distinct_bytes(workload) == 4 * (3 * 4 * 8 * 8 + 5 * 3 * 27 + 5 * 8)
@@ -325,10 +317,9 @@ def test_windows_of_three_dimensions(tmp_path: Path) -> None:
 def test_einsums(
     equation: str, shapes: tuple[list[int], ...], made: list[int], macs: int, tmp_path: Path
 ) -> None:
-    names = [f"x{at}" for at in range(len(shapes))]
-    inputs = {name: (F32, shape) for name, shape in zip(names, shapes, strict=True)}
-    nodes = [node("Einsum", names, ["y"], equation=equation)]
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (F32, made)})
+    inputs = " ".join(f"x{at}{shape}" for at, shape in enumerate(shapes))
+    nodes = [node("Einsum", [f"x{at}" for at in range(len(shapes))], ["y"], equation=equation)]
+    path = write(tmp_path, f"{inputs} -> y{made}", nodes)
     workload = load_onnx(path).workload
     assert workload.macs == macs
     count = sum(map(np.prod, shapes)) + np.prod(made)
@@ -341,11 +332,10 @@ def test_attention_reads_keys_once_for_the_heads_that_share_them(
     shared: int, tmp_path: Path
 ) -> None:
     nodes = [node("Attention", ["q", "k", "v"], ["y"], q_num_heads=4, kv_num_heads=shared)]
-    path = save(
-        tmp_path / "m.onnx",
+    path = write(
+        tmp_path,
+        f"q[1,7,32] k[1,9,{8 * shared}] v[1,9,{8 * shared}] -> y[1,7,32]",
         nodes,
-        {"q": (F32, [1, 7, 32]), "k": (F32, [1, 9, 8 * shared]), "v": (F32, [1, 9, 8 * shared])},
-        {"y": (F32, [1, 7, 32])},
         opset=23,
         ir_version=11,
     )
@@ -357,21 +347,14 @@ def test_attention_reads_keys_once_for_the_heads_that_share_them(
 
 def test_keys_that_are_repeated_are_stored_once(tmp_path: Path) -> None:
     """repeat_kv of PyTorch: unsqueeze, expand, reshape."""
-    nodes = onnx_nodes(
-        "k1 = Unsqueeze(k, two); k2 = Expand(k1, wide); k3 = Reshape(k2, heads); "
-        "kt = Transpose <perm = [0, 1, 3, 2]> (k3); y = MatMul(q, kt)"
-    )
-    constants = {
-        "two": np.array([2]),
-        "wide": np.array([1, 2, 3, 9, 8]),
-        "heads": np.array([1, 6, 9, 8]),
-    }
-    path = save(
-        tmp_path / "m.onnx",
-        nodes,
-        {"q": (F32, [1, 6, 7, 8]), "k": (F32, [1, 2, 9, 8])},
-        {"y": (F32, [1, 6, 7, 9])},
-        constants,
+    path = write(
+        tmp_path,
+        "q[1,6,7,8] k[1,2,9,8] -> y[1,6,7,9]",
+        (
+            "k1 = Unsqueeze(k, two); k2 = Expand(k1, wide); k3 = Reshape(k2, heads); "
+            "kt = Transpose <perm = [0, 1, 3, 2]> (k3); y = MatMul(q, kt)"
+        ),
+        "two=[2] wide=[1,2,3,9,8] heads=[1,6,9,8]",
     )
     workload = load_onnx(path).workload
     assert workload.macs == 6 * 7 * 8 * 9
@@ -381,12 +364,11 @@ def test_keys_that_are_repeated_are_stored_once(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_tiled_is_stored_once(tmp_path: Path) -> None:
     """Of eight products the first, third, fifth and seventh have one matrix, the others another."""
-    path = save(
-        tmp_path / "m.onnx",
-        onnx_nodes("ks = Tile(k, four); y = MatMul(q, ks)"),
-        {"q": (F32, [8, 6, 16]), "k": (F32, [2, 16, 5])},
-        {"y": (F32, [8, 6, 5])},
-        {"four": np.array([4, 1, 1])},
+    path = write(
+        tmp_path,
+        "q[8,6,16] k[2,16,5] -> y[8,6,5]",
+        "ks = Tile(k, four); y = MatMul(q, ks)",
+        "four=[4,1,1]",
     )
     workload = load_onnx(path).workload
     assert workload.macs == 8 * 6 * 16 * 5
@@ -397,13 +379,12 @@ def test_a_batch_that_is_tiled_is_stored_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_layers_of_many_steps(kind: str, gates: int, tmp_path: Path) -> None:
     nodes = [node(kind, ["x", "w", "r"], ["y"], hidden_size=5)]
-    weights = {"w": np.zeros((1, gates * 5, 6)), "r": np.zeros((1, gates * 5, 5))}
-    path = save(
-        tmp_path / "m.onnx",
+    weights = f"w[1,{gates * 5},6] r[1,{gates * 5},5]"
+    path = write(
+        tmp_path,
+        "x[80,2,6] -> y[80,1,2,5]",
         nodes,
-        {"x": (F32, [80, 2, 6])},
-        {"y": (F32, [80, 1, 2, 5])},
-        {name: one.astype(np.float32) for name, one in weights.items()},
+        weights,
     )
     assert load_onnx(path).workload.macs == 80 * 2 * gates * 5 * (6 + 5)
 
@@ -429,13 +410,7 @@ def test_control_flow_is_named_with_what_it_hides(tmp_path: Path) -> None:
         node("Relu", ["x"], ["r"]),
         node("Loop", ["n", "", "r"], ["y"], name="again", body=body),
     ]
-    path = save(
-        tmp_path / "m.onnx",
-        nodes,
-        {"x": (F32, [4, 4]), "n": (I64, [])},
-        {"y": (F32, [4, 4])},
-        {"w": np.zeros((4, 4), np.float32)},
-    )
+    path = write(tmp_path, "x[4,4] n:int64[] -> y[4,4]", nodes, "w[4,4]")
     account = load_onnx(path).workload.account
     (left,) = account.entries_of("not taken")
     assert (left.name, left.macs) == ("again", None)
@@ -444,18 +419,14 @@ def test_control_flow_is_named_with_what_it_hides(tmp_path: Path) -> None:
 
 
 def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
-    nodes = onnx_nodes(
-        'y = com.microsoft.MatMulNBits <K = 160, N = 40, block_size = 32, colour = "red">'
-        " (x, w, s); z = own.Frob(y)"
-    )
-    constants = {"w": np.zeros((40, 5, 16), np.uint8), "s": np.zeros(200, np.float16)}
-    path = save(
-        tmp_path / "m.onnx",
-        nodes,
-        {"x": (F16, [96, 160])},
-        {"z": (F16, [96, 40])},
-        constants,
-        domains={"com.microsoft": 1, "own": 1},
+    path = write(
+        tmp_path,
+        "x:float16[96,160] -> z:float16[96,40]",
+        (
+            'y = com.microsoft.MatMulNBits <K = 160, N = 40, block_size = 32, colour = "red"> '
+            "(x, w, s); z = own.Frob(y)"
+        ),
+        "w:uint8[40,5,16] s:float16[200]",
     )
     left = load_onnx(path).workload.account.entries_of("not taken")
     assert {(one.name, one.kind, one.macs) for one in left} == {
@@ -468,8 +439,6 @@ def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_factor_for_each_channel_has_a_mac_for_each_element(tmp_path: Path, size: int) -> None:
     """A depthwise filter of one tap over a row of 2 or 3: 5 channels, as many MACs each."""
-    nodes = onnx_nodes("y = Conv <group = 5> (x, w)")
-    image: Type = (F32, [1, 5, 1, size])
-    constants = {"w": np.zeros((5, 1, 1, 1), np.float32)}
-    path = save(tmp_path / "m.onnx", nodes, {"x": image}, {"y": image}, constants)
+    image = f"[1,5,1,{size}]"
+    path = write(tmp_path, f"x{image} -> y{image}", "y = Conv <group = 5> (x, w)", "w[5,1,1,1]")
     assert load_onnx(path).workload.macs == 5 * size

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.importers.onnx_files.growth import ShapeBounds
-from tests.importers.onnx_files.models import Type, hollow, onnx_nodes, save
+from tests.importers.onnx_files.models import constants_of, hollow, onnx_nodes, save, write
 from tests.refusals import faults_of, refusal_of
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -40,18 +40,14 @@ def test_a_small_file_takes_no_memory(kind: str, size: int, tmp_path: Path) -> N
         "OneHot": ["ones", "n", "two"],
         "Pad": ["ones", "pads"],
     }
-    constants = {
-        "n": np.array(size),
-        "n1": np.array([size]),
-        "zero": np.array(0),
-        "one": np.array(1),
-        "ones": np.array([1]),
-        "two": np.array([0, 1]),
-        "pads": np.array([0, size]),
-    }
     nodes = [node(kind, inputs[kind], ["big"]), node("Relu", ["x"], ["y"])]
-    outputs: dict[str, Any] = {"big": (I64, [1]), "y": (F32, [3])}
-    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    path = write(
+        tmp_path,
+        "x[3] -> big:int64[1] y[3]",
+        nodes,
+        constants_of("zero=0 one=1 ones=[1] two=[0,1]")
+        | {"n": np.array(size), "n1": np.array([size]), "pads": np.array([0, size])},
+    )
     before = _peak()
     with suppress(InputError):  # a size that no layer has
         load_onnx(path)
@@ -73,9 +69,7 @@ _DOUBLING: dict[str, list[onnx.NodeProto]] = {
 def test_shapes_that_double_are_refused_before_they_are_made(kind: str, tmp_path: Path) -> None:
     """Thirty nodes of these kinds made 5 GB of shapes, from a file of 2 KB."""
     nodes = [*_DOUBLING[kind], node("Relu", ["x"], ["y"])]
-    outputs: dict[str, Any] = {"c30": (I64, None), "y": (F32, [3])}
-    constants = {"c0": np.array([1, 1])}
-    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    path = write(tmp_path, "x[3] -> c30:int64 y[3]", nodes, "c0=[1,1]")
     before = _peak()
     with pytest.raises(InputError, match=r"m\.onnx: shapes: got .*; allowed: at most 4194304 numb"):
         load_onnx(path)
@@ -114,9 +108,7 @@ def test_numbers_that_are_no_sizes_are_not_followed(tmp_path: Path) -> None:
     """ONNX's inference lists each number of one dimension: 60 bytes each, of a sum's as well."""
     nodes = [node("Concat", [f"x{i}"] * 2, [f"x{i + 1}"], axis=0) for i in range(36)]
     nodes += [node("Add", ["x36", "x36"], ["v"]), node("Add", ["z", "z"], ["y"])]
-    inputs: dict[str, Any] = {"x0": (F32, [4]), "z": (F32, [10**8])}
-    outputs: dict[str, Any] = {"v": (F32, None), "y": (F32, None)}
-    path = save(tmp_path / "m.onnx", nodes, inputs, outputs)
+    path = write(tmp_path, f"x0[4] z[{10**8}] -> v y", nodes)
     before = _peak()
     workload = load_onnx(path).workload
     sizes = {math.prod(operator.ranks.values()) for operator in workload.operators}
@@ -140,8 +132,7 @@ def test_sizes_cut_from_sizes_do_not_add_up(tmp_path: Path) -> None:
         ]
     sizes = {"zero": 0, "last": -1, "two": 2, "minus": -2, "end": 2**63 - 1, "four": 4}
     constants = {name: np.array([size]) for name, size in sizes.items()}
-    inputs: dict[str, Any] = {"x0": (F32, [3, 4])}
-    model = onnx.load(save(tmp_path / "m.onnx", nodes, inputs, {"x1000": (F32, [3, 4])}, constants))
+    model = onnx.load(write(tmp_path, "x0[3,4] -> x1000[3,4]", nodes, constants))
     bounds = ShapeBounds(constants)
     bounds.take(model.graph)
     # dimensions and numbers of each: 2 + 2, 2 + 1, 1 + 3, 3, 3 + 3, 3 + 2, 1 + 2 and 2
@@ -196,25 +187,20 @@ def test_a_branch_with_another_number_of_outputs(tmp_path: Path) -> None:
         [info("a", F32, [3]), info("b", F32, [3])],
     )
     nodes = [node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)]
-    constants = {"yes": np.array([True]).reshape(())}
-    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, {"y": (F32, [3])}, constants)
+    path = write(tmp_path, "x[3] -> y[3]", nodes, {"yes": np.array([True]).reshape(())})
     assert len(faults_of(load_onnx, path)) == 1
 
 
 def test_an_output_that_is_declared_as_it_is_not(tmp_path: Path) -> None:
-    nodes = onnx_nodes("y = MatMul(x, w)")
-    constants = {"w": np.zeros((5, 6), np.float32)}
-    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3, 5])}, {"y": (F32, [7, 7])}, constants)
+    path = write(tmp_path, "x[3,5] -> y[7,7]", "y = MatMul(x, w)", "w[5,6]")
     assert load_onnx(path).workload.macs == 3 * 5 * 6
 
 
 def test_two_weights_of_one_name_are_no_model(tmp_path: Path) -> None:
     """Nobody knows which of them a node reads, also where both have type and shape alone."""
     weights = {"first": hollow("w", 100, 100), "second": hollow("w", 100, 50)}
-    nodes, types = onnx_nodes("y = MatMul(x, w)"), ({"x": (F32, [4, 100])}, {"y": (F32, [4, 50])})
-    assert "single static" in refusal_of(
-        load_onnx, save(tmp_path / "m.onnx", nodes, *types, weights)
-    )
+    path = write(tmp_path, "x[4,100] -> y[4,50]", "y = MatMul(x, w)", weights)
+    assert "single static" in refusal_of(load_onnx, path)
 
 
 def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
@@ -227,13 +213,7 @@ def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
         onnx_nodes("a = MatMul(x, w)"), "b", [], [info("a", F32, [3, 4])], [weights]
     )
     nodes = [node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)]
-    path = save(
-        tmp_path / "m.onnx",
-        nodes,
-        {"x": (F32, [3, 2])},
-        {"y": (F32, [3, 4])},
-        {"yes": np.array([True]).reshape(())},
-    )
+    path = write(tmp_path, "x[3,2] -> y[3,4]", nodes, {"yes": np.array([True]).reshape(())})
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "w.bin").write_bytes(b"x" * 10_000)
@@ -242,18 +222,14 @@ def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
 
 
 def test_arithmetic_of_constants_warns_of_nothing(tmp_path: Path) -> None:
-    nodes = onnx_nodes("q = Div(n, zero); y = Relu(x)")
-    constants = {"n": np.array(3), "zero": np.array(0)}
-    outputs: dict[str, Any] = {"q": (I64, []), "y": (F32, [3])}
-    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    path = write(tmp_path, "x[3] -> q:int64[] y[3]", "q = Div(n, zero); y = Relu(x)", "n=3 zero=0")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_onnx(path)
 
 
 def test_long_names_of_dimensions_make_short_messages(tmp_path: Path) -> None:
-    inputs: dict[str, Any] = {"x": (F32, ["n" * 3000])}
-    path = save(tmp_path / "m.onnx", onnx_nodes("y = Relu(x)"), inputs, {"y": (F32, ["n"])})
+    path = write(tmp_path, f"x[{'n' * 3000}] -> y[n]", "y = Relu(x)")
     assert len(refusal_of(load_onnx, path)) < 500
 
 
@@ -275,9 +251,7 @@ def test_a_node_that_lacks_inputs_or_attributes_is_named(
         node("Relu", ["x"], ["b"]),
         node("Add", ["a", "b"], ["y"]),
     ]
-    kinds: dict[str, Any] = {"x": (F32, shape)}
-    made: dict[str, Any] = dict.fromkeys(("a", "y"), (F32, shape))
-    path = save(tmp_path / "m.onnx", nodes, kinds, made, domains={"com.microsoft": 1})
+    path = write(tmp_path, f"x{shape} -> a{shape} y{shape}", nodes)
     account = load_onnx(path).workload.account
     assert f"{kind}_0" in [one.name for one in account.entries_of("not taken")]
 
@@ -293,13 +267,7 @@ def test_a_node_without_its_inputs_is_named(tmp_path: Path, kind: str, inputs: l
         helper.make_node("EmbedLayerNormalization", inputs, ["e"], domain="com.microsoft"),
         helper.make_node("Relu", ["x"], ["y"]),
     ]
-    made: dict[str, Type] = {
-        "y": (TensorProto.FLOAT, [2, 3]),
-        "o": (TensorProto.FLOAT, ["a", "b"]),
-        "e": (TensorProto.FLOAT, ["c", "d"]),
-    }
-    given: dict[str, Type] = {"x": (TensorProto.FLOAT, [2, 3])}
-    path = save(tmp_path / "m.onnx", nodes, given, made, domains={"com.microsoft": 1})
+    path = write(tmp_path, "x[2,3] -> y[2,3] o[a,b] e[c,d]", nodes)
     account = load_onnx(path).workload.account
     left = {entry.kind for entry in account.entries_of("not taken")}
     assert "EmbedLayerNormalization" in left

@@ -14,7 +14,7 @@ from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_precision
-from tests.importers.onnx_files.models import Type, onnx_nodes, save
+from tests.importers.onnx_files.models import Type, onnx_nodes, save, write
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 node = helper.make_node
@@ -24,50 +24,43 @@ def _floats(*shape: int) -> Any:  # noqa: ANN401 - an array
     return np.ones(shape, np.float32)
 
 
-TABLE, FACTOR = {"t": _floats(100, 8)}, {"w": _floats(8, 5)}
-Case = tuple[list[Any], dict[str, Type], Type, dict[str, Any], int]
+Case = tuple[str | list[Any], str, str, int]
 CASES: dict[str, Case] = {
     # nodes, inputs, output, constants, bytes: each element once, of indices 8 or 4 bytes
     "rows of an embedding": (
-        onnx_nodes("e = Gather(t, i); y = MatMul(e, w)"),
-        {"i": (INT64, [2, 4])},
-        (FLOAT, [2, 4, 5]),
-        TABLE | FACTOR,
+        "e = Gather(t, i); y = MatMul(e, w)",
+        "i:int64[2,4] -> y[2,4,5]",
+        "t[100,8] w[8,5]",
         4 * 8 * 8 + 8 * 8 + 4 * (40 + 40),
     ),
     "more rows than the table has": (
-        onnx_nodes("y = Gather(t, i)"),
-        {"i": (INT64, [2, 40])},
-        (FLOAT, [2, 40, 8]),
-        {"t": _floats(3, 8)},
+        "y = Gather(t, i)",
+        "i:int64[2,40] -> y[2,40,8]",
+        "t[3,8]",
         4 * 3 * 8 + 8 * 80 + 4 * 640,
     ),
     "one index for two tables": (
-        onnx_nodes("e = Gather(t, i); g = Gather(u, i); y = Add(e, g)"),
-        {"i": (INT32, [4])},
-        (FLOAT, [4, 8]),
-        TABLE | {"u": _floats(20, 8)},
+        "e = Gather(t, i); g = Gather(u, i); y = Add(e, g)",
+        "i:int32[4] -> y[4,8]",
+        "t[100,8] u[20,8]",
         4 * (32 + 32) + 4 * 4 + 4 * 32,
     ),
     "a table that a product reads, too": (
-        onnx_nodes("e = Gather(t, i); u = Transpose <perm = [1, 0]> (t); y = MatMul(e, u)"),
-        {"i": (INT64, [4])},
-        (FLOAT, [4, 100]),
-        TABLE,
+        "e = Gather(t, i); u = Transpose <perm = [1, 0]> (t); y = MatMul(e, u)",
+        "i:int64[4] -> y[4,100]",
+        "t[100,8]",
         4 * 800 + 8 * 4 + 4 * 400,
     ),
     "columns of an activation": (
-        onnx_nodes("h = Relu(x); y = Gather <axis = 1> (h, i)"),
-        {"x": (FLOAT, [3, 10, 8]), "i": (INT64, [4])},
-        (FLOAT, [3, 4, 8]),
-        {},
+        "h = Relu(x); y = Gather <axis = 1> (h, i)",
+        "x[3,10,8] i:int64[4] -> y[3,4,8]",
+        "",
         4 * 240 + 8 * 4 + 4 * 96,
     ),
     "indices that an operator makes": (
-        onnx_nodes("k = Add(i, j); y = Gather(t, k)"),
-        {"i": (INT64, [7]), "j": (INT64, [7])},
-        (FLOAT, [7, 8]),
-        TABLE,
+        "k = Add(i, j); y = Gather(t, k)",
+        "i:int64[7] j:int64[7] -> y[7,8]",
+        "t[100,8]",
         8 * 14 + 4 * (56 + 56),
     ),
     "indices in another form and type": (
@@ -76,76 +69,67 @@ CASES: dict[str, Case] = {
             node("Cast", ["j"], ["k"], to=INT64),
             node("Gather", ["t", "k"], ["y"]),
         ],
-        {"i": (INT32, [2, 4])},
-        (FLOAT, [4, 2, 8]),
-        TABLE,
+        "i:int32[2,4] -> y[4,2,8]",
+        "t[100,8]",
         4 * 8 + 4 * (64 + 64),
     ),
     "indices that are repeated": (
-        onnx_nodes("j = Expand(i, s); y = Gather(t, j)"),
-        {"i": (INT64, [1, 4])},
-        (FLOAT, [3, 4, 8]),
-        TABLE | {"s": np.array([3, 4])},
+        "j = Expand(i, s); y = Gather(t, j)",
+        "i:int64[1,4] -> y[3,4,8]",
+        "t[100,8] s=[3,4]",
         8 * 4 + 4 * (32 + 96),
     ),
     "elements": (
-        onnx_nodes("y = GatherElements <axis = 1> (x, i)"),
-        {"x": (FLOAT, [4, 30]), "i": (INT64, [4, 6])},
-        (FLOAT, [4, 6]),
-        {},
+        "y = GatherElements <axis = 1> (x, i)",
+        "x[4,30] i:int64[4,6] -> y[4,6]",
+        "",
         8 * 24 + 4 * (24 + 24),
     ),
     "blocks, by two numbers each": (
-        onnx_nodes("y = GatherND(x, i)"),
-        {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [6, 2])},
-        (FLOAT, [6, 8]),
-        {},
+        "y = GatherND(x, i)",
+        "x[4,30,8] i:int64[6,2] -> y[6,8]",
+        "",
         8 * 12 + 4 * (48 + 48),
     ),
     "blocks of each sample": (
-        onnx_nodes("y = GatherND <batch_dims = 1> (x, i)"),
-        {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [4, 1])},
-        (FLOAT, [4, 8]),
-        {},
+        "y = GatherND <batch_dims = 1> (x, i)",
+        "x[4,30,8] i:int64[4,1] -> y[4,8]",
+        "",
         8 * 4 + 4 * (32 + 32),
     ),
     # constant places are addresses: whoever reads the four rows reads them
     "rows at places that are known": (
-        onnx_nodes("h = Gather(x, i); y = Relu(h)"),
-        {"x": (FLOAT, [10, 8])},
-        (FLOAT, [4, 8]),
-        {"i": np.array([7, 1, 4, 9])},
+        "h = Gather(x, i); y = Relu(h)",
+        "x[10,8] -> y[4,8]",
+        "i=[7,1,4,9]",
         4 * (32 + 32),
     ),
     # one word is at one place, which is a number, like an address: its rows and the gain are read
     "one word with its position and segment": (
-        onnx_nodes(
+        (
             'e, mask = com.microsoft.EmbedLayerNormalization(i, s, t, u, v, g, "", "", p); '
             "y = MatMul(e, w)"
         ),
-        {name: (INT32, [1, 1]) for name in "isp"},
-        (FLOAT, [1, 1, 5]),
-        TABLE | FACTOR | {"u": _floats(3, 8), "v": _floats(2, 8), "g": _floats(8)},
+        "i:int32[1,1] s:int32[1,1] p:int32[1,1] -> y[1,1,5]",
+        "t[100,8] w[8,5] u[3,8] v[2,8] g[8]",
         4 * (8 + 8 + 8 + 8) + 4 * (40 + 5),
     ),
     # words, positions and segments: 100, 3 and 2 rows of 8; a norm's gain
     "words, positions and segments": (
-        onnx_nodes(
+        (
             'e, mask = com.microsoft.EmbedLayerNormalization(i, s, t, u, v, g, "", "", p); '
             "y = MatMul(e, w)"
         ),
-        {name: (INT32, [2, 4]) for name in "isp"},
-        (FLOAT, [2, 4, 5]),
-        TABLE | FACTOR | {"u": _floats(3, 8), "v": _floats(2, 8), "g": _floats(8)},
+        "i:int32[2,4] s:int32[2,4] p:int32[2,4] -> y[2,4,5]",
+        "t[100,8] w[8,5] u[3,8] v[2,8] g[8]",
         3 * 4 * 8 + 4 * (64 + 24 + 16 + 8) + 4 * (40 + 40),
     ),
 }
 
 
 def _load(tmp_path: Path, case: str, bytes_per_element: int | None = None) -> Any:  # noqa: ANN401
-    nodes, inputs, made, constants, _ = CASES[case]
-    own = {"com.microsoft": 1} if any(one.domain for one in nodes) else {}
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": made}, constants, opset=18, domains=own)
+    nodes, tensors, constants, _ = CASES[case]
+    path = write(tmp_path, tensors, nodes, constants, opset=18)
     return load_onnx(path, None, bytes_per_element).workload
 
 
@@ -165,9 +149,7 @@ def test_indices_keep_their_type_where_other_elements_get_a_size(tmp_path: Path)
 
 
 def test_indices_of_many_numbers_are_named(tmp_path: Path) -> None:
-    nodes = onnx_nodes("y = GatherND(x, i)")
-    inputs: dict[str, Type] = {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [6, 3])}
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [6])})
+    path = write(tmp_path, "x[4,30,8] i:int64[6,3] -> y[6]", "y = GatherND(x, i)")
     (left,) = load_onnx(path).workload.account.entries_of("not taken")
     assert (left.why, left.elements) == ("indices of 3 numbers each: not moved", 18)
 
@@ -244,10 +226,8 @@ def test_products_around_an_attention_that_turns(tmp_path: Path) -> None:
     constants |= {name: np.zeros((100, 4), np.float32) for name in ("cos", "sin")}
     nodes = [helper.make_node("MatMul", ["x", f"w{one}"], [one]) for one in "qkv"]
     nodes += onnx_nodes(
-        "a, nk, nv = com.microsoft.GroupQueryAttention"
-        " <do_rotary = 1, kv_num_heads = 2, num_heads = 4> "
-        '(q, k, v, "", "", length, length2, cos, sin); '
-        "y = MatMul(a, wo)"
+        "a, nk, nv = com.microsoft.GroupQueryAttention <do_rotary = 1, kv_num_heads = 2, "
+        'num_heads = 4> (q, k, v, "", "", length, length2, cos, sin); y = MatMul(a, wo)'
     )
     inputs = {"x": [1, 6, 32], "length": [1], "length2": []}
     workload = _read(tmp_path / "m.onnx", nodes, inputs, constants, nk=None, nv=None)
@@ -334,8 +314,7 @@ def test_an_empty_cache_is_none(tmp_path: Path) -> None:
     ends = ["y", "nk", "nv"]
     node, heads = helper.make_node, {"num_heads": 2, "kv_num_heads": 2}
     joined = onnx_nodes(
-        "tk = Transpose <perm = [0, 1, 3, 2]> (pk); "
-        "kt = Transpose <perm = [0, 1, 3, 2]> (k); "
+        "tk = Transpose <perm = [0, 1, 3, 2]> (pk); kt = Transpose <perm = [0, 1, 3, 2]> (k); "
         "every = Concat <axis = 3> (tk, kt); y = MatMul(q, every)"
     )
     cases: list[tuple[list[Any], dict[str, Any], dict[str, Any], int]] = [
@@ -379,9 +358,7 @@ def test_what_is_made_of_no_elements_is_no_work(tmp_path: Path) -> None:
         helper.make_node("MatMul", [*pair], [made]) for pair, made in (("pv", "a"), ("qw", "b"))
     ]
     nodes += onnx_nodes("y = Add(a, b)")
-    inputs: dict[str, Type] = {"p": (F32, [6, "past"]), "v": (F32, ["past", 8])}
-    inputs |= {"q": (F32, [6, 8]), "w": (F32, [8, 8])}
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (F32, [6, 8])})
+    path = write(tmp_path, "p[6,past] v[past,8] q[6,8] w[8,8] -> y[6,8]", nodes)
     workload = load_onnx(path, {"past": 0}).workload
     assert workload.macs == 6 * 8 * 8
     (zeros,) = [one for one in workload.account.entries_of("not taken") if one.kind == "MatMul"]

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.importers.onnx_files import load_onnx
-from tests.importers.onnx_files.models import Type, onnx_nodes, save
+from tests.importers.onnx_files.models import write
 
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 node = helper.make_node
@@ -24,74 +24,61 @@ def _own(kind: str, inputs: list[str], outputs: list[str], **how: Any) -> Any:  
     return node(kind, inputs, outputs, domain="com.microsoft", **how)
 
 
-CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, int | None]] = {
-    # nodes, inputs, output, constants, MACs, and bytes unless a form that is no view is stored
+CASES: dict[str, tuple[str | list[Any], str, str, int, int | None]] = {
+    # nodes, inputs and output, constants, MACs, and bytes unless a form that is no view is stored
     # blocks of a language model: the sum before the norm goes on to the next block
     "sums behind norms": (
-        onnx_nodes(
+        (
             'n, "", "", sum = com.microsoft.SkipSimplifiedLayerNormalization(x, s, g); '
-            "h = MatMul(n, w); "
-            'm, "", "", sum2 = com.microsoft.SkipLayerNormalization(sum, h, g); '
+            'h = MatMul(n, w); m, "", "", sum2 = com.microsoft.SkipLayerNormalization(sum, h, g); '
             "h2 = MatMul(m, w); y = Add(sum2, h2)"
         ),
-        {"x": (FLOAT, [2, 4, 8]), "s": (FLOAT, [2, 4, 8])},
-        (FLOAT, [2, 4, 8]),
-        {"g": _floats(8), "w": _floats(8, 8)},
+        "x[2,4,8] s[2,4,8] -> y[2,4,8]",
+        "g[8] w[8,8]",
         2 * 8 * 64,
         4 * (64 + 64 + 8 + 64 + 64),
     ),
     # a norm among ONNX's kinds that ONNX doesn't know
     "norm of ONNX's domain": (
-        onnx_nodes("n = SimplifiedLayerNormalization(x, g); y = MatMul(n, w)"),
-        {"x": (FLOAT, [4, 8])},
-        (FLOAT, [4, 5]),
-        {"g": _floats(8), "w": _floats(8, 5)},
+        "n = SimplifiedLayerNormalization(x, g); y = MatMul(n, w)",
+        "x[4,8] -> y[4,5]",
+        "g[8] w[8,5]",
         160,
         4 * (32 + 8 + 40 + 20),
     ),
     "embedding": (
-        onnx_nodes(
+        (
             'e, mask = com.microsoft.EmbedLayerNormalization(i, "", words, places, "", g, b); '
             "y = MatMul(e, w)"
         ),
-        {"i": (INT64, [2, 4])},
-        (FLOAT, [2, 4, 5]),
-        {
-            "words": _floats(100, 8),
-            "places": _floats(16, 8),
-            **dict.fromkeys("gb", _floats(8)),
-            "w": _floats(8, 5),
-        },
+        "i:int64[2,4] -> y[2,4,5]",
+        "words[100,8] places[16,8] g[8] b[8] w[8,5]",
         8 * 40,
         8 * 8 + 4 * (64 + 32 + 8 + 40 + 40),
     ),
     # 3 heads of 8: Q, K and V of 8 tokens, then scores of 4 x 4 for each of 2 samples
     "quantised attention": (
-        onnx_nodes("y = com.microsoft.QAttention <num_heads = 3> (x, w, b, s, s)"),
-        {"x": (UINT8, [2, 4, 24])},
-        (FLOAT, [2, 4, 24]),
-        {"w": _floats(24, 72, kind=np.int8), "b": _floats(72), "s": np.array(1, np.float32)},
+        "y = com.microsoft.QAttention <num_heads = 3> (x, w, b, s, s)",
+        "x:uint8[2,4,24] -> y[2,4,24]",
+        "w:int8[24,72] b[72] s:float=1",
         8 * 24 * 72 + 6 * 16 * 16,
         None,
     ),
     "rows before the batch": (
-        onnx_nodes("y = com.microsoft.FusedMatMul <transBatchA = 1> (a, b)"),
-        {"a": (FLOAT, [4, 2, 3, 8]), "b": (FLOAT, [2, 3, 8, 5])},
-        (FLOAT, [2, 3, 4, 5]),
-        {},
+        "y = com.microsoft.FusedMatMul <transBatchA = 1> (a, b)",
+        "a[4,2,3,8] b[2,3,8,5] -> y[2,3,4,5]",
+        "",
         6 * 160,
         4 * (192 + 240 + 120),
     ),
     # 100 rows of 32 numbers of 4 bits, two in a byte; 4 are looked up
     "table of 4 bits": (
-        onnx_nodes(
-            "e = com.microsoft.GatherBlockQuantized"
-            " <bits = 4, block_size = 16, gather_axis = 0, quantize_axis = 1> (t, i, s); "
-            "y = MatMul(e, w)"
+        (
+            "e = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 16, gather_axis = 0, "
+            "quantize_axis = 1> (t, i, s); y = MatMul(e, w)"
         ),
-        {"i": (INT64, [4])},
-        (FLOAT, [4, 6]),
-        {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
+        "i:int64[4] -> y[4,6]",
+        "t:uint8[100,16] s[100,2] w[32,6]",
         4 * 192,
         8 * 4 + 4 * 16 + 4 * (192 + 24),
     ),
@@ -100,52 +87,46 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
             _own("GatherBlockQuantized", ["t", "i", "s"], ["e"], quantize_axis=1, block_size=16),
             node("MatMul", ["e", "w"], ["y"]),
         ],
-        {"i": (INT64, [4])},
-        (FLOAT, [4, 6]),
-        {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
+        "i:int64[4] -> y[4,6]",
+        "t:uint8[100,16] s[100,2] w[32,6]",
         4 * 192,
         8 * 4 + 4 * 16 + 4 * (192 + 24),
     ),
     "weights of 4 bits in a row": (
         [_own("MatMulBnb4", ["x", "w", "s"], ["y"], K=64, N=16, block_size=32, quant_type=1)],
-        {"x": (FLOAT, [5, 64])},
-        (FLOAT, [5, 16]),
-        {"w": _floats(512, kind=np.uint8), "s": _floats(32)},
+        "x[5,64] -> y[5,16]",
+        "w:uint8[512] s[32]",
         5 * 1024,
         4 * 320 + 512 + 4 * 80,
     ),
     "a product plus a matrix": (
-        onnx_nodes("y = Gemm <beta = 0.5> (x, w, c)"),
-        {"x": (FLOAT, [4, 6]), "c": (FLOAT, [4, 5])},
-        (FLOAT, [4, 5]),
-        {"w": _floats(6, 5)},
+        "y = Gemm <beta = 0.5> (x, w, c)",
+        "x[4,6] c[4,5] -> y[4,5]",
+        "w[6,5]",
         120,
         4 * (24 + 30 + 20 + 20),
     ),
     "weights read as they are and turned": (
-        onnx_nodes("t = Transpose <perm = [1, 0]> (w); h = MatMul(x, t); y = MatMul(h, w)"),
-        {"x": (FLOAT, [4, 6])},
-        (FLOAT, [4, 6]),
-        {"w": _floats(8, 6)},
+        "t = Transpose <perm = [1, 0]> (w); h = MatMul(x, t); y = MatMul(h, w)",
+        "x[4,6] -> y[4,6]",
+        "w[8,6]",
         2 * 4 * 48,
         4 * (24 + 48 + 24),
     ),
     "weights of two names": (
-        onnx_nodes(
+        (
             "h = Conv <pads = [1, 1, 1, 1]> (x, w); v = Identity(w); r = Relu(h); "
             "y = Conv <pads = [1, 1, 1, 1]> (r, v)"
         ),
-        {"x": (FLOAT, [1, 8, 6, 6])},
-        (FLOAT, [1, 8, 6, 6]),
-        {"w": _floats(8, 8, 3, 3)},
+        "x[1,8,6,6] -> y[1,8,6,6]",
+        "w[8,8,3,3]",
         2 * 36 * 576,
         4 * (288 + 576 + 288),
     ),
     "groups of channels": (
-        onnx_nodes("n = GroupNormalization <num_groups = 2> (x, g, g); y = Conv(n, w)"),
-        {"x": (FLOAT, [1, 4, 6, 6])},
-        (FLOAT, [1, 3, 6, 6]),
-        {"g": _floats(2), "w": _floats(3, 4, 1, 1)},
+        "n = GroupNormalization <num_groups = 2> (x, g, g); y = Conv(n, w)",
+        "x[1,4,6,6] -> y[1,3,6,6]",
+        "g[2] w[3,4,1,1]",
         36 * 12,
         None,
     ),
@@ -154,9 +135,8 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_others_write_has_its_macs_and_bytes(tmp_path: Path, case: str) -> None:
-    nodes, inputs, made, constants, macs, size = CASES[case]
-    own = {"com.microsoft": 1} if any(one.domain for one in nodes) else {}
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": made}, constants, opset=18, domains=own)
+    nodes, tensors, constants, macs, size = CASES[case]
+    path = write(tmp_path, tensors, nodes, constants, opset=18)
     workload = load_onnx(path).workload
     workload.account.require_modelled()
     assert workload.macs == macs
@@ -186,18 +166,13 @@ def test_an_attribute_that_a_call_leaves_out_is_the_functions(tmp_path: Path) ->
 
 def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None:
     """A decoder with past keys: scores of 2 heads of 8, of 1 token against 11 + 1."""
-    nodes = onnx_nodes(
-        "keys = Concat <axis = 2> (past, k); "
-        "turned = Transpose <perm = [0, 1, 3, 2]> (keys); s = MatMul(q, turned); "
-        "y = Add(s, mask)"
+    nodes = (
+        "keys = Concat <axis = 2> (past, k); turned = Transpose <perm = [0, 1, 3, 2]> (keys); "
+        "s = MatMul(q, turned); y = Add(s, mask)"
     )
-    every = "past_length + tokens"
-    inputs: dict[str, Type] = {
-        "past": (FLOAT, [1, 2, "past_length", 8]),
-        **{name: (FLOAT, [1, 2, "tokens", 8]) for name in "qk"},
-        "mask": (FLOAT, [1, 1, "tokens", every]),
-    }
-    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [1, 2, "tokens", every])})
+    inputs = "past[1,2,past_length,8] q[1,2,tokens,8] k[1,2,tokens,8]"
+    every = "tokens,past_length + tokens"
+    path = write(tmp_path, f"{inputs} mask[1,1,{every}] -> y[1,2,{every}]", nodes)
     workload = load_onnx(path, {"past_length": 11, "tokens": 1}).workload
     assert workload.macs == 2 * 12 * 8
     assert distinct_bytes(workload) == 4 * (2 * 12 * 8 + 2 * 8 + 12 + 2 * 12)
@@ -205,10 +180,8 @@ def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None
 
 def _fused(tmp_path: Path, how: str) -> Path:
     """Return a model of a fused convolution whose output has no shape in the file."""
-    nodes = onnx_nodes(f"c = com.microsoft.FusedConv <{how}> (x, w); r = Relu(c); s = Relu(x)")
-    outputs: dict[str, Any] = {"r": (FLOAT, None), "s": (FLOAT, [1, 4, 6, 6])}
-    inputs, weights = {"x": (FLOAT, [1, 4, 6, 6])}, {"w": _floats(8, 4, 3, 3)}
-    return save(tmp_path / "m.onnx", nodes, inputs, outputs, weights)
+    nodes = f"c = com.microsoft.FusedConv <{how}> (x, w); r = Relu(c); s = Relu(x)"
+    return write(tmp_path, "x[1,4,6,6] -> r s[1,4,6,6]", nodes, "w[8,4,3,3]")
 
 
 def test_a_fused_convolution_has_the_shape_of_a_convolution(tmp_path: Path) -> None:
