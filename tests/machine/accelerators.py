@@ -117,3 +117,18 @@ def _pipes(**more: st.SearchStrategy[bool]) -> st.SearchStrategy[dict[str, Any]]
         {"topology": topologies, "link_bytes_per_cycle": links, "hop_cycles": hops, **more}
     )
     return limited | st.just({"topology": "unlimited"})
+
+
+PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
+PIPES = {way: {"topology": "unlimited"} for way in ("distribution", "collection")}
+DRAM = {"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"}
+
+
+def alone(on: Accelerator, **dram: object) -> Accelerator:
+    """Return an accelerator with ways that nobody waits for."""
+    raw = on.model_dump()
+    raw.pop("memories", None)
+    raw["buffer"] |= PORTS | {"capacity_bytes": "unlimited"}
+    raw["noc"] |= {way: {**raw["noc"][way], **pipe} for way, pipe in PIPES.items()}
+    raw["dram"] |= DRAM | dram
+    return Accelerator.model_validate(raw)

@@ -32,12 +32,8 @@ from simaccel.workload import Workload
 from simaccel.workload.layers import Product, layers_workload
 from tests.agreement import assert_counts, assert_exact, run_exactly
 from tests.draws import DRAWS, seeds
-from tests.machine.accelerators import accelerator, accelerators
+from tests.machine.accelerators import DRAM, PIPES, PORTS, accelerator, accelerators
 from tests.machine.max_plus import cycles_alone
-
-PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
-PIPES = {way: {"topology": "unlimited"} for way in ("distribution", "collection")}
-DRAM = {"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"}
 
 
 def _layers(*columns: int) -> Workload:

@@ -13,7 +13,7 @@ from simaccel.program.program import Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import program_text
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS, seeds
-from tests.machine.accelerators import accelerator, accelerators
+from tests.machine.accelerators import DRAM, PIPES, PORTS, accelerator, accelerators, alone
 from tests.machine.max_plus import cycles_alone
 from tests.machine.random_programs import programs
 from tests.program.programs import (
@@ -28,15 +28,7 @@ from tests.program.programs import (
     staged_cases,
 )
 
-UNLIMITED = {"topology": "unlimited"}
-PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
-PIPES = {"distribution": UNLIMITED, "collection": UNLIMITED}
-ALONE = accelerators(
-    dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},
-    buffer=PORTS,
-    noc=PIPES,
-    memories={},
-)
+ALONE = accelerators(dram=DRAM, buffer=PORTS, noc=PIPES, memories={})
 ONE_QUEUE = accelerators(
     dram={"in_flight_bytes": "unlimited"},
     buffer=PORTS,
@@ -78,25 +70,13 @@ def test_programs_take_the_cycles_of_the_recurrence(program: Program, on: Accele
     _assert_equal(on, program)
 
 
-def _alone(on: Accelerator, latency: int) -> Accelerator:
-    """Give the same with ways that nobody waits for, and a latency."""
-    raw = on.model_dump()
-    raw.pop("memories", None)
-    raw["buffer"] |= PORTS
-    raw["noc"] |= {way: {**raw["noc"][way], **UNLIMITED} for way in PIPES}
-    raw["dram"] |= {"bandwidth_bytes_per_second": "unlimited", "latency_cycles": latency}
-    raw["dram"] |= {"in_flight_bytes": "unlimited"}
-    raw["buffer"] |= {"capacity_bytes": "unlimited"}
-    return Accelerator.model_validate(raw)
-
-
 @pytest.mark.parametrize("block", range(10))
 def test_drawn_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
     for seed in seeds(10 * 2, block, 10):
         drawn = draw_case(seed, spatial=True)
         if drawn is not None:
-            _assert_equal(_alone(drawn.on, seed % 7), lower(drawn.of, drawn.mapping))
+            _assert_equal(alone(drawn.on, latency_cycles=seed % 7), lower(drawn.of, drawn.mapping))
             found += 1
     assert found > DRAWS
 

@@ -5,28 +5,15 @@ from random import Random
 
 import pytest
 
-from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
 from tests.draws import seeds
-from tests.machine.accelerators import accelerator
+from tests.machine.accelerators import accelerator, alone
 from tests.machine.max_plus import cycles_alone
 from tests.machine.trees import cases, draw_accelerator, draw_tree
 
 MOST_STEPS = 3_000
-
-
-def _alone(on: Accelerator) -> Accelerator:
-    """Give the same without limits of memory and NoC, so that nobody waits for a channel."""
-    raw = on.model_dump()
-    unlimited = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
-    raw["buffer"] |= unlimited
-    raw["noc"] = {key: {"topology": "unlimited"} for key in ("distribution", "collection")}
-    raw["dram"] = {"bandwidth_bytes_per_second": "unlimited"} | {
-        name: raw["dram"][name] for name in ("channels", "latency_cycles")
-    }
-    return Accelerator.model_validate(raw)
 
 
 @pytest.mark.parametrize("block", range(3))
@@ -34,7 +21,7 @@ def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
     for seed in seeds(3 * 40, block, 3):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
-        program, on = draw_tree(random), _alone(draw_accelerator(random))
+        program, on = draw_tree(random), alone(draw_accelerator(random))
         try:
             machine = Machine(on, program)
             steps = sum(prod(around) for e in machine.engines for around in e.plan.around)
@@ -108,7 +95,7 @@ def test_a_pipelined_product_needs_the_tile_of_its_own_iteration() -> None:
                          H2 18-22, out at 28    Z1 22-26
                                                 Z2 28-32, out at 38
     """
-    on = _alone(accelerator(array={"overlap": "stream"}, dram={"latency_cycles": 0}))
+    on = alone(accelerator(array={"overlap": "stream"}, dram={"latency_cycles": 0}))
     assert Machine(on, parse_program(TWO_PRODUCTS)).run().cycles == 38
 
 

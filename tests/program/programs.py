@@ -241,12 +241,6 @@ def gemm_shape(workload: Workload) -> tuple[int, int, int, int]:
     return batch, m, k, workload.shapes["B"][2]
 
 
-def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workload:
-    """Give L, softmax and A of a few short heads."""
-    sizes = ModelDimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
-    return attention(sizes, batch=batch, seq_len=rows, scope="la")
-
-
 @st.composite
 def gemm_mappings(draw: st.DrawFn, m: int, k: int, n: int, *, most_slots: int = 3) -> GemmTiles:
     """Draw a mapping of one GEMM."""
@@ -263,53 +257,55 @@ def gemm_mappings(draw: st.DrawFn, m: int, k: int, n: int, *, most_slots: int = 
     )
 
 
+def softmaxes(rows: int) -> st.SearchStrategy[Rows]:
+    """Draw tiles of a softmax of so many rows and columns."""
+    sides = st.integers(1, rows)
+    return st.builds(Rows, rows=sides, cols=sides, slots=_SLOTS)
+
+
+def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workload:
+    """Give L, softmax and A of a few short heads."""
+    sizes = ModelDimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
+    return attention(sizes, batch=batch, seq_len=rows, scope="la")
+
+
+Workloads = st.SearchStrategy[Workload]
+GEMMS = st.builds(gemm, m=_SIZES, k=_SIZES, n=_SIZES, batch=st.integers(1, 3))
+ATTENTIONS = st.builds(attention_workload, *(st.integers(1, most) for most in (2, 3, 9, 5)))
+"""Few heads; rows and depth include 1 and primes."""
+
+
 @st.composite
-def gemm_cases(draw: st.DrawFn, *, most_slots: int = 3) -> Case:
+def gemm_cases(draw: st.DrawFn, of: Workloads = GEMMS, *, most_slots: int = 3) -> Case:
     """Draw a batched GEMM with any tiles, order and slots."""
-    m, k, n = draw(_SIZES), draw(_SIZES), draw(_SIZES)
-    workload = gemm(m=m, k=k, n=n, batch=draw(st.integers(1, 3)))
-    mapping = draw(gemm_mappings(m, k, n, most_slots=most_slots))
-    return case(workload, gemm_group(workload, "gemm", mapping))
+    workload = draw(of)
+    _, m, k, n = gemm_shape(workload)
+    tiles = draw(gemm_mappings(m, k, n, most_slots=most_slots))
+    return case(workload, gemm_group(workload, "gemm", tiles))
 
 
 @st.composite
-def attention_workloads(draw: st.DrawFn) -> Workload:
-    """Draw an attention of few heads; rows and depth include 1 and primes."""
-    return attention_workload(
-        draw(st.integers(1, 2)),
-        draw(st.integers(1, 3)),
-        draw(st.integers(1, 9)),
-        draw(st.integers(1, 5)),
-    )
-
-
-@st.composite
-def separate_cases(draw: st.DrawFn) -> Case:
+def separate_cases(draw: st.DrawFn, of: Workloads = ATTENTIONS) -> Case:
     """Draw L, softmax and A as three groups."""
-    workload = draw(attention_workloads())
+    workload = draw(of)
     _, _, rows, depth = workload.shapes["Q"]
-    softmax = Rows(
-        rows=draw(st.integers(1, rows)), cols=draw(st.integers(1, rows)), slots=draw(_SLOTS)
-    )
     return case(
         workload,
         gemm_group(workload, "L", draw(gemm_mappings(rows, depth, rows))),
-        softmax_group(workload, "softmax", softmax),
+        softmax_group(workload, "softmax", draw(softmaxes(rows))),
         gemm_group(workload, "A", draw(gemm_mappings(rows, rows, depth))),
     )
 
 
 @st.composite
-def staged_cases(draw: st.DrawFn) -> Case:
+def staged_cases(draw: st.DrawFn, of: Workloads = ATTENTIONS) -> Case:
     """Draw L, softmax and A one after the other with any number of resident rows."""
-    workload = draw(attention_workloads())
+    workload = draw(of)
     batch, heads, rows, depth = workload.shapes["Q"]
     groups = staged_groups(
         workload,
         logit=draw(gemm_mappings(rows, depth, rows)),
-        softmax=Rows(
-            rows=draw(st.integers(1, rows)), cols=draw(st.integers(1, rows)), slots=draw(_SLOTS)
-        ),
+        softmax=draw(softmaxes(rows)),
         attend=draw(gemm_mappings(rows, rows, depth)),
         resident_rows=draw(st.integers(0, batch * heads * rows)),
     )
@@ -318,13 +314,16 @@ def staged_cases(draw: st.DrawFn) -> Case:
 
 @st.composite
 def fused_cases(
-    draw: st.DrawFn, *, online: bool | None = None, pipelined: bool | None = None
+    draw: st.DrawFn,
+    of: Workloads = ATTENTIONS,
+    *,
+    online: bool | None = None,
+    pipelined: bool | None = None,
 ) -> Case:
     """Draw fused attention; a pipelined one has the two slots of the logits that it needs."""
-    workload = draw(attention_workloads())
+    workload = draw(of)
     batch, heads, rows, _ = workload.shapes["Q"]
     ahead = draw(st.booleans()) if pipelined is None else pipelined
-    least = 2 if ahead else 1
     tiles = FlatTiles(
         heads=draw(st.integers(1, batch * heads)),
         rows=draw(st.integers(1, rows)),
@@ -335,14 +334,15 @@ def fused_cases(
         attend_stationarity=draw(_STATIONARITIES),
         in_slots=draw(_SLOTS),
         out_slots=draw(_SLOTS),
-        tile_slots=draw(st.integers(least, 3)),
+        tile_slots=draw(st.integers(2 if ahead else 1, 3)),
     )
     return case(workload, flat_group(workload, tiles))
 
 
-def cases() -> st.SearchStrategy[Case]:
+def cases(gemms: Workloads = GEMMS, attentions: Workloads = ATTENTIONS) -> st.SearchStrategy[Case]:
     """Draw from all kinds of mappings."""
-    return gemm_cases() | separate_cases() | staged_cases() | fused_cases()
+    of = attentions
+    return gemm_cases(gemms) | separate_cases(of) | staged_cases(of) | fused_cases(of)
 
 
 def gemm_operands(workload: Workload) -> tuple[Array, Array]:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from simaccel.hardware import Accelerator, FoldGrid
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Compute, Folds, Sfu
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators
 from tests.program.programs import (
     Case,
@@ -72,22 +73,33 @@ def _work(on: Accelerator, one: Case) -> dict[str, int]:
 
 
 @given(cases(), accelerators())
-def test_macs_and_dram_bytes_are_the_programs(one: Case, on: Accelerator) -> None:
+@settings(max_examples=14 * DRAWS)
+def test_a_run_is_accounted_for(one: Case, on: Accelerator) -> None:
+    """MACs and bytes of DRAM are the program's; each cycle of an engine has a cause, by operator.
+
+    Each load is written to the buffer once, each store read from it once.
+    """
     run = _run(on, one)
     assert run.macs == one.workload.macs
     moved = {key: n for key, n in run.moved.items() if key[0].startswith("dram")}
     assert moved == dram_bytes(one.program)
-
-
-@given(cases(), accelerators())
-def test_what_passes_dram_passes_the_buffer(one: Case, on: Accelerator) -> None:
-    """Each load is written to the buffer once, each store read from it once."""
-    run = _run(on, one)
-    for (level, tensor), n_bytes in run.moved.items():
-        if level == "dram_read":
-            assert run.moved[("buffer_write", tensor)] >= n_bytes
-        if level == "dram_write":
-            assert run.moved[("buffer_read", tensor)] >= n_bytes
+    for (level, tensor), n_bytes in moved.items():
+        there = "buffer_write" if level == "dram_read" else "buffer_read"
+        assert run.moved[there, tensor] >= n_bytes
+    assert set(run.engines) == {*QUEUES[on.dma.in_queues], "array", "sfu", "dma_out"}
+    for engine in run.engines.values():
+        assert engine.busy + engine.idle + sum(engine.stalls.values()) == run.cycles
+        assert min(engine.busy, engine.idle, *engine.stalls.values(), 0) == 0
+    assert sum(operator.cycles for operator in run.operators) == run.cycles
+    assert sum(operator.macs for operator in run.operators) == run.macs
+    assert sum(operator.elements for operator in run.operators) == run.elements
+    shares: Counter[tuple[str, str]] = Counter()
+    for operator in run.operators:
+        shares.update(operator.moved)
+        for engine in operator.engines.values():
+            assert engine.busy + engine.idle + sum(engine.stalls.values()) == operator.cycles
+    assert shares == run.moved
+    assert _run(on, one) == run
 
 
 @given(cases(), accelerators(array={"count": 1, "steps_per_cycle": 1, "macs_per_cycle": {}}))
@@ -106,34 +118,6 @@ def test_dram_serves_each_transfer_rounded_up(one: Case, on: Accelerator) -> Non
         served = sum(run.served_cycles[f"dram{i}"] for i in range(on.dram.channels))
         rate = on.channel_rate.n_bytes / on.channel_rate.n_cycles
         assert served * rate >= dram_bytes(one.program).total() - 1e-6
-
-
-@given(cases(), accelerators())
-def test_every_cycle_of_an_engine_is_accounted_for(one: Case, on: Accelerator) -> None:
-    run = _run(on, one)
-    assert set(run.engines) == {*QUEUES[on.dma.in_queues], "array", "sfu", "dma_out"}
-    for engine in run.engines.values():
-        assert engine.busy + engine.idle + sum(engine.stalls.values()) == run.cycles
-        assert min(engine.busy, engine.idle, *engine.stalls.values(), 0) == 0
-
-
-@given(cases(), accelerators())
-def test_operators_share_out_the_run(one: Case, on: Accelerator) -> None:
-    run = _run(on, one)
-    assert sum(operator.cycles for operator in run.operators) == run.cycles
-    assert sum(operator.macs for operator in run.operators) == run.macs
-    assert sum(operator.elements for operator in run.operators) == run.elements
-    moved: Counter[tuple[str, str]] = Counter()
-    for operator in run.operators:
-        moved.update(operator.moved)
-        for engine in operator.engines.values():
-            assert engine.busy + engine.idle + sum(engine.stalls.values()) == operator.cycles
-    assert moved == run.moved
-
-
-@given(cases(), accelerators())
-def test_the_same_input_gives_the_same_run(one: Case, on: Accelerator) -> None:
-    assert _run(on, one) == _run(on, one)
 
 
 @given(gemm_cases() | separate_cases() | fused_cases(), accelerators())
