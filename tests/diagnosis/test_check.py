@@ -19,7 +19,7 @@ from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
-from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
+from simaccel.program.program import Compute, Node, Program
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.study.experiment import simulate
@@ -42,6 +42,7 @@ from simaccel.workload.vectors import VECTORS
 from simaccel.workload.vectors.kind import VectorStep
 from tests.drawn_trees import draw_case, draw_held, over_cores
 from tests.draws import DRAWS, seeds
+from tests.program.changed import changed, unstored
 from tests.trees import mapping, vector, workload
 from validation.searches import QUICK
 
@@ -49,6 +50,14 @@ SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
 UNEVEN = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=5)
 LARGE = ModelDimensions(hidden=768, heads=12, head_size=64, ff_size=3072)
 TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
+
+
+def _lowered(
+    of: Workload, dataflow: str = "naive-m", hw: str = "toy"
+) -> tuple[Workload, Mapping, Program]:
+    """Return what `check` takes: a workload, a mapping of a dataflow, and its program."""
+    chosen = make_mapping(of, load_accelerator(hw), dataflow)
+    return of, chosen, lower(of, chosen)
 
 
 @pytest.mark.parametrize(
@@ -85,51 +94,40 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
         assert one.deviation < 1e-12
 
 
-def test_a_missing_reduction_step_is_found() -> None:
-    workload = gemm(m=9, k=7, n=5)
-    mapping = make_mapping(workload, load_accelerator("toy"), "naive-m")
-    program = lower(workload, mapping)
-
-    def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
-        kept = [n for n in body if not (isinstance(n, Compute) and n.accumulate)]
-        return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
-            for n in kept
-        )
-
-    with pytest.raises(CheckFailedError, match="check failed: gemm writes"):
-        check(workload, mapping, Program(name="p", body=without(program.body)))
+def _unadded(node: Node) -> Node | None:
+    """Leave out what adds to sums."""
+    return None if isinstance(node, Compute) and node.accumulate else node
 
 
-def test_an_output_that_is_not_stored_is_found() -> None:
-    workload = gemm(m=9, k=7, n=5)
-    mapping = make_mapping(workload, load_accelerator("toy"), "naive-m")
-    program = lower(workload, mapping)
-
-    def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
-        return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
-            for n in body
-            if not isinstance(n, Store)
-        )
-
-    with pytest.raises(CheckFailedError, match="leaves 45 of 45 elements of C unwritten"):
-        check(workload, mapping, Program(name="p", body=without(program.body)))
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_unadded, "check failed: gemm writes"),
+        (unstored, "leaves 45 of 45 elements of C unwritten"),
+    ],
+)
+def test_a_step_that_is_missing_is_found(change: Callable[[Node], Node | None], said: str) -> None:
+    of, chosen, program = _lowered(gemm(m=9, k=7, n=5))
+    with pytest.raises(CheckFailedError, match=said):
+        check(of, chosen, changed(program, change))
 
 
 def test_a_missing_operator_is_found() -> None:
-    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
-    mapping = make_mapping(workload, load_accelerator("toy"), "strips")
-    program = lower(workload, mapping)
+    of, chosen, program = _lowered(attention(SMALL, batch=1, seq_len=5, scope="la"), "strips")
     with pytest.raises(CheckFailedError, match="the program lacks operator A"):
-        check(workload, mapping, Program(name="p", body=program.body[:-1]))
+        check(of, chosen, replace(program, body=program.body[:-1]))
 
 
-def test_a_large_workload_is_refused() -> None:
-    workload = gemm(m=1000, k=1000, n=1000)
-    mapping = make_mapping(workload, load_accelerator("edge"), "naive-m")
-    with pytest.raises(TooLargeToCheckError, match=r"1,000,000,000 MACs.*at most 100,000,000"):
-        check(workload, mapping, lower(workload, mapping))
+@pytest.mark.parametrize(
+    ("of", "seed", "said"),
+    [
+        (gemm(m=1000, k=1000, n=1000), None, r"1,000,000,000 MACs.*at most 100,000,000"),
+        (gemm(m=64, k=2**30, n=64), 0, r"a sample has .* of gemm .*allowed"),
+    ],
+)
+def test_a_large_workload_or_tile_is_refused(of: Workload, seed: int | None, said: str) -> None:
+    with pytest.raises(TooLargeToCheckError, match=said):
+        check(*_lowered(of, hw="edge"), seed)
 
 
 def test_vector_operators_are_computed_on_whole_tensors() -> None:
@@ -183,7 +181,6 @@ def test_values_that_are_no_numbers_are_not_called_unwritten(
 ) -> None:
     """As of an operator that is added with a root of negative values."""
     of = workload(Vector("root", "relu", {"m": 4}, (operand("x m"),), operand("O m")))
-    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
     steps = VECTORS["relu"].steps
     roots = replace(steps["whole"], meaning=lambda x, *_: (np.sqrt(x[0]), ()))
     monkeypatch.setitem(cast("dict[str, VectorStep]", steps), "whole", roots)
@@ -191,16 +188,14 @@ def test_values_that_are_no_numbers_are_not_called_unwritten(
         np.errstate(invalid="ignore"),
         pytest.raises(CheckFailedError, match="root makes values that are no numbers in plain"),
     ):
-        check(of, chosen, lower(of, chosen))
+        check(*_lowered(of))
 
 
 def test_operators_in_the_wrong_order_are_found() -> None:
-    of = attention(SMALL, batch=1, seq_len=5, scope="la")
-    chosen = make_mapping(of, load_accelerator("toy"), "strips")
-    program = lower(of, chosen)
+    of, chosen, program = _lowered(attention(SMALL, batch=1, seq_len=5, scope="la"), "strips")
     for seed in (None, 0):
         with pytest.raises(CheckFailedError, match=r"reads .* before .* writes it"):
-            check(of, chosen, Program(name="p", body=program.body[::-1]), seed)
+            check(of, chosen, replace(program, body=program.body[::-1]), seed)
 
 
 def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
@@ -221,13 +216,11 @@ def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
 
 @pytest.mark.parametrize("dataflow", ["naive", "flash"])
 def test_a_sample_compares_a_part_of_each_output(dataflow: str) -> None:
-    of = attention(UNEVEN, batch=2, seq_len=5, scope="block")
-    chosen = make_mapping(of, load_accelerator("toy"), dataflow)
-    program = lower(of, chosen)
-    whole = check(of, chosen, program)
+    lowered = _lowered(attention(UNEVEN, batch=2, seq_len=5, scope="block"), dataflow)
+    whole = check(*lowered)
     assert all(one.executed == 1 for one in whole)
     for seed in range(3):
-        part = check(of, chosen, program, seed)
+        part = check(*lowered, seed)
         pairs = list(zip(part, whole, strict=True))
         assert all(one.compared <= all_of.compared for one, all_of in pairs)
         assert all(one.compared for one, all_of in pairs if all_of.compared)
@@ -242,9 +235,9 @@ def test_a_sample_compares_a_part_of_each_output(dataflow: str) -> None:
     ],
 )
 def test_a_damaged_program_is_found(edit: tuple[str, str], message: str) -> None:
-    of = attention(UNEVEN, batch=2, seq_len=5, scope="la" if "scale" in edit[0] else "block")
-    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
-    text = program_text(lower(of, chosen))
+    scope: Scope = "la" if "scale" in edit[0] else "block"
+    of, chosen, program = _lowered(attention(UNEVEN, batch=2, seq_len=5, scope=scope))
+    text = program_text(program)
     assert edit[0] in text
     damaged = parse_program(text.replace(*edit))
     for seed in (None, 0, 1):
@@ -254,19 +247,17 @@ def test_a_damaged_program_is_found(edit: tuple[str, str], message: str) -> None
 
 def test_samples_alone_are_refused_by_their_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check of everything is limited before, by the MACs of the workload."""
-    of = attention(UNEVEN, batch=2, seq_len=5, scope="la")
-    chosen = make_mapping(of, load_accelerator("toy"), "naive-m")
+    lowered = _lowered(attention(UNEVEN, batch=2, seq_len=5, scope="la"))
     monkeypatch.setattr("simaccel.diagnosis.check.MOST_SAMPLED", 1)
-    assert any(one.compared for one in check(of, chosen, lower(of, chosen)))
+    assert any(one.compared for one in check(*lowered))
     with pytest.raises(TooLargeToCheckError, match="a sample has"):
-        check(of, chosen, lower(of, chosen), 0)
+        check(*lowered, 0)
 
 
 def test_a_large_block_is_sampled() -> None:
     """Of 512 tokens, batch 8: 32 G MACs, of which a row of tiles is executed."""
     of = attention(LARGE, batch=8, seq_len=512, scope="block")
-    chosen = make_mapping(of, load_accelerator("edge"), "naive")
-    found = {one.operator: one for one in check(of, chosen, lower(of, chosen), 0)}
+    found = {one.operator: one for one in check(*_lowered(of, "naive", "edge"), 0)}
     assert all(one.executed < 1 and 0 < one.compared < one.elements / 100 for one in found.values())
     assert found["FF1"].elements == 8 * 512 * 3072
 
@@ -279,13 +270,6 @@ def test_of_a_convolution_some_rows_and_columns_are_executed(hw: str, dataflow: 
     (found,) = check(of, chosen, lower(of, chosen), 0)
     assert 0 < found.executed < 0.4  # with all rows and columns 0.5 and 1
     assert found.compared == pytest.approx(found.executed * found.elements)
-
-
-def test_a_sample_of_a_tile_that_is_too_large_is_refused() -> None:
-    of = gemm(m=64, k=2**30, n=64)
-    chosen = make_mapping(of, load_accelerator("edge"), "naive-m")
-    with pytest.raises(TooLargeToCheckError, match=r"a sample has .* of gemm .*allowed"):
-        check(of, chosen, lower(of, chosen), 0)
 
 
 def test_random_trees_are_right_in_any_sample() -> None:
@@ -308,9 +292,8 @@ def test_random_trees_are_right_in_any_sample() -> None:
 
 @cache
 def _program(scope: Scope, dataflow: str) -> tuple[Workload, Mapping, str]:
-    of = attention(UNEVEN, batch=2, seq_len=5, scope=scope)
-    chosen = make_mapping(of, load_accelerator("toy"), dataflow)
-    return of, chosen, program_text(lower(of, chosen))
+    of, chosen, program = _lowered(attention(UNEVEN, batch=2, seq_len=5, scope=scope), dataflow)
+    return of, chosen, program_text(program)
 
 
 def _without_line(draw: Random, lines: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -98,6 +99,10 @@ def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
     assert "all its tile sizes" not in account.gap_text
 
 
+def _account(**figures: Any) -> SearchAccount:  # noqa: ANN401 - figures of an account
+    return SearchAccount(name="alone", operators=("a",), **figures)
+
+
 @pytest.mark.parametrize(
     ("space", "pruned", "complete", "says"),
     [
@@ -111,15 +116,7 @@ def test_what_is_called_optimal_says_of_what(
     space: int, pruned: dict[str, int], *, complete: bool, says: str
 ) -> None:
     """A choice of one is no choice, whatever leaves it: a loop of one trip, or what was asked."""
-    account = SearchAccount(
-        name="alone",
-        operators=("A",),
-        space=space,
-        pruned=pruned,
-        complete=complete,
-        value=9.0,
-        rest_bound=9.0,
-    )
+    account = _account(space=space, pruned=pruned, complete=complete, rest_bound=9.0, value=9.0)
     assert account.gap_text == says
 
 
@@ -276,15 +273,7 @@ def test_the_same_from_two_processes() -> None:
 def test_what_is_near_any_mapping_says_so_first(
     left: float, floor: float, *, complete: bool, says: str
 ) -> None:
-    account = SearchAccount(
-        name="alone",
-        operators=("a",),
-        space=9,
-        value=1000.0,
-        rest_bound=left,
-        floor=floor,
-        complete=complete,
-    )
+    account = _account(space=9, rest_bound=left, floor=floor, complete=complete, value=1000.0)
     assert account.gap_text == says
 
 

@@ -13,7 +13,7 @@ from simaccel.hardware.collectives import AxisForm, LinkAxis
 from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
-from simaccel.mapping.chips.sharding import shard
+from simaccel.mapping.chips.sharding import Pod, shard
 from simaccel.mapping.files import load_mapping, mapping_text
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
@@ -116,6 +116,18 @@ def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
     assert found == [("groups[2]", "Y: 9 chips, 1 apart", allowed)]
 
 
+def _sums(shape: tuple[int, ...], tile: int, closes_at: int, hops: int) -> Pod:
+    """Cut the sums of a feed-forward layer, over so many of 96 columns, on a torus."""
+    ff = feed_forward(m=64, e=96, f=96)
+    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {tile}") | {"norm": "m 64"}
+    rates: Any = {"bytes_per_second": 10**9, "hop_cycles": hops, "closes_at": closes_at}
+    links = LinksSpec(topology="torus", dimensions=len(shape), **rates)
+    pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
+    assert not found
+    assert pod is not None
+    return pod
+
+
 @pytest.mark.parametrize(
     ("shape", "closes_at", "tile", "sides"),
     [
@@ -132,18 +144,7 @@ def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
 def test_sums_of_chips_go_over_a_block_where_that_is_faster(
     shape: tuple[int, ...], closes_at: int, tile: int, sides: list[tuple[int, AxisForm, int]]
 ) -> None:
-    ff = feed_forward(m=64, e=96, f=96)
-    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {tile}") | {"norm": "m 64"}
-    links = LinksSpec(
-        topology="torus",
-        dimensions=len(shape),
-        closes_at=closes_at,
-        bytes_per_second=10**9,
-        hop_cycles=9,
-    )
-    pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
-    assert not found
-    assert pod is not None
+    pod = _sums(shape, tile, closes_at, 9)
     (summed,) = pod.exchanges
     assert summed.axes == tuple(LinkAxis(*side) for side in sides)
 
@@ -166,12 +167,7 @@ def test_the_order_in_which_a_shape_is_written_changes_nothing(
     order: tuple[int, ...],
     sides: list[tuple[int, AxisForm, int]],
 ) -> None:
-    ff = feed_forward(m=64, e=96, f=96)
-    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {tile}") | {"norm": "m 64"}
-    links = LinksSpec(topology="torus", dimensions=2, closes_at=16, bytes_per_second=10**9)
-    pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
-    assert not found
-    assert pod is not None
+    pod = _sums(shape, tile, 16, LinksSpec().hop_cycles)
     assert [number for number, _ in pod.numbering] == list(order)
     assert [one.axes for one in pod.exchanges] == [tuple(LinkAxis(*side) for side in sides)]
 

@@ -124,6 +124,17 @@ def test_gemms_are_what_brute_force_finds(
     assert found == oracle.even_front(ranks, tensors, imperfect=imperfect)
 
 
+def _convolved(ranks: str, stride: int = 1, dilation: int = 1) -> list[Tensor]:
+    """Return image, filters and result of a convolution that has these ranks."""
+    windows = [{a: stride, b: dilation} for a, b in ("pr", "qs") if a in ranks]
+    of = {name: [{rank: 1} for rank in name if rank in ranks] for name in ("c", "mcrs", "mpq")}
+    return [
+        Tensor((*of["c"], *windows)),
+        Tensor((*of["mcrs"],)),
+        Tensor((*of["mpq"],), is_output=True),
+    ]
+
+
 @pytest.mark.parametrize("imperfect", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "steps"),
@@ -144,23 +155,15 @@ def test_convolutions_are_what_brute_force_finds(
     workload = conv2d(
         m=m, c=c, p=p, q=1, r=r, s=1, stride=stride, dilation=dilation, bytes_per_element=1
     )
-    tensors = [
-        Tensor(({"c": 1}, {"p": stride, "r": dilation})),
-        Tensor(({"m": 1}, {"c": 1}, {"r": 1})),
-        Tensor(({"m": 1}, {"p": 1}), is_output=True),
-    ]
     ranks = {"m": m, "c": c, "p": p, "r": r}
     found = bound_of(workload, Mapspace(imperfect=imperfect)).front.points()
+    tensors = _convolved("mcpr", stride, dilation)
     assert found == oracle.even_front(ranks, tensors, imperfect=imperfect)
 
 
 def test_a_convolution_in_two_directions_is_what_brute_force_finds() -> None:
     workload = conv2d(m=1, c=1, p=4, q=3, r=2, s=2, bytes_per_element=1)
-    tensors = [
-        Tensor(({"p": 1, "r": 1}, {"q": 1, "s": 1})),
-        Tensor(({"r": 1}, {"s": 1})),
-        Tensor(({"p": 1}, {"q": 1}), is_output=True),
-    ]
+    tensors = _convolved("pqrs")
     ranks = {"p": 4, "q": 3, "r": 2, "s": 2}
     for imperfect in (False, True):
         found = bound_of(workload, Mapspace(imperfect=imperfect)).front.points()
@@ -268,11 +271,7 @@ def test_uneven_convolutions_are_what_brute_force_finds(
     ranks, (stride, dilation) = dict(zip("mcpqrs", sizes, strict=True)), steps
     shape: dict[str, Any] = ranks
     workload = conv2d(**shape, stride=stride, dilation=dilation, bytes_per_element=1)
-    tensors = [
-        Tensor(({"c": 1}, {"p": stride, "r": dilation}, {"q": stride, "s": dilation})),
-        Tensor(({"m": 1}, {"c": 1}, {"r": 1}, {"s": 1})),
-        Tensor(({"m": 1}, {"p": 1}, {"q": 1}), is_output=True),
-    ]
+    tensors = _convolved("mcpqrs", stride, dilation)
     space = Mapspace(uneven=True, imperfect=imperfect, halo="machine")
     expected = oracle.uneven_front(ranks, tensors, imperfect=imperfect)
     assert bound_of(workload, space).front.points() == expected
