@@ -1,4 +1,4 @@
-"""MACs as an array counts them: by the widths of its multipliers, and by its rates."""
+"""MACs as an array counts them, by widths and rates of its multipliers, and the roofline."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
+from simaccel.analytic.floor.compulsory import least_dram_bytes
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, ArraySpec, Stationarity
-from simaccel.workload import Einsum, Workload
+from simaccel.workload import Einsum, Kind, Vector, Workload, class_of, operands_of
 from simaccel.workload.roles import part_of
 
 
@@ -116,3 +117,48 @@ def _einsums(
             tensors = (workload.tensors[given.tensor] for given in operator.inputs)
             elements = ((tensor.bits, tensor.number) for tensor in tensors)
             yield operator, workload.times(name), accelerator.array.pace(elements)
+
+
+def masked_macs(workload: Workload) -> int:
+    """Return the MACs of positions that no row sees: what a causal mask leaves to be computed."""
+    import numpy as np  # noqa: PLC0415 - takes long to load, and errors do without
+
+    hidden: dict[str, Fraction] = {}
+    for operator in reversed(workload.operators):
+        if isinstance(operator, Vector) and operator.output.tensor in hidden:
+            hidden[operator.input.tensor] = hidden[operator.output.tensor]
+        if isinstance(operator, Vector) and operator.visible and operator.axis:
+            visible, keys = operator.visible, operator.ranks[operator.axis]
+            rows = operator.ranks[visible.row]
+            last = np.minimum(np.arange(rows, dtype=np.int64) + visible.before, keys - 1)
+            window = keys if visible.window is None else visible.window
+            first = np.maximum(last + 1 - window, 0)
+            share = 1 - Fraction(int((last + 1 - first).sum()), rows * keys)
+            hidden[operator.input.tensor] = hidden[operator.output.tensor] = share
+    masked = Fraction(0)
+    for operator in workload.operators:
+        shares = [hidden.get(source.tensor) for _, source in operands_of(operator)]
+        if operator.macs and any(shares):
+            masked += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
+    return int(masked)
+
+
+_KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
+"""One of each class of tensors."""
+
+
+def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
+    """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
+    compute = math.ceil(least_array_cycles(workload, accelerator))
+    return max(compute, *least_memory_cycles(workload, accelerator).values())
+
+
+def least_memory_cycles(workload: Workload, accelerator: Accelerator) -> dict[str, int]:
+    """Return the cycles of the least bytes of DRAM and of each memory beside it, by its name."""
+    least, found = least_dram_bytes(workload), {}
+    for name, backing in accelerator.every_backing.items():
+        bandwidth = backing.dram.bandwidth_bytes_per_second
+        kinds = {class_of(kind) for kind in _KINDS if accelerator.memory(kind) == name}
+        total = sum(n_bytes for one, n_bytes in least.items() if one in kinds)
+        found[name] = 0 if bandwidth is None else -(-total * accelerator.clock_hz // bandwidth)
+    return found

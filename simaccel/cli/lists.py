@@ -244,7 +244,7 @@ def metrics_of(texts: Sequence[str]) -> list[Figure]:
 
 def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
     """Refuse metrics of tokens if no run has any, as runs of a part of a model."""
-    from simaccel.run.memories import tokens_of
+    from simaccel.workload.language.phase import tokens_of
 
     if all(tokens_of(point.workload) is None for point in points):
         allowed = "other metrics for a part of a model; with --scope model it has tokens or images"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from simaccel.analytic.floor.compulsory import least_dram_bytes
+from simaccel.analytic.memories import dram_by_class, resident_bytes
+from simaccel.analytic.native import masked_macs, roofline_cycles
 from simaccel.report.pods import busy_shares
 from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
@@ -13,13 +16,6 @@ from simaccel.report.units import (
     figure_text,
     seconds_text,
     short_share_text,
-)
-from simaccel.run.memories import (
-    dram_by_class,
-    least_dram_bytes,
-    masked_macs,
-    resident_bytes,
-    roofline_cycles,
 )
 from simaccel.schedulers.parallel import degrees_text
 from simaccel.study.experiment import ExperimentResult, result_json

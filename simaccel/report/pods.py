@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.analytic.memories import resident_bytes
 from simaccel.dataflows import DEPLOYED
 from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
@@ -22,13 +23,13 @@ from simaccel.report.units import (
     short_share_text,
 )
 from simaccel.run.limits import attention_operators, kind_of, operators_of
-from simaccel.run.memories import phase_of, resident_bytes
 from simaccel.schedulers.parallel import ParallelDegrees
 from simaccel.schedulers.split_ways import degrees_of_fewer_groups
 from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload.language.experts import ways_of
+from simaccel.workload.language.phase import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.analytic.memories import dram_by_class, reformed_dram_bytes
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.what_if import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.hardware import Accelerator
@@ -29,7 +30,6 @@ from simaccel.report.units import (
     terms_text,
 )
 from simaccel.run.limits import OF_UNIT, Row, computing_unit, kind_of, waiting_by_cause
-from simaccel.run.memories import dram_by_class, reformed_dram_bytes
 from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from simaccel.analytic.floor.floor import ByteBound, floor_of, on_chip_bytes
+from simaccel.analytic.memories import MemoryDemand, require_stored, share_buffer, stored_demands
 from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.hardware import Accelerator
@@ -30,7 +31,6 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Program
 from simaccel.run.conservation import require_run
-from simaccel.run.memories import MemoryDemand, require_stored, share_buffer, stored_demands
 from simaccel.workload import Workload
 
 Progress = Callable[[int, float], None]

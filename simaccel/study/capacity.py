@@ -7,12 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
+from simaccel.analytic.memories import (
+    MemoryDemand,
+    MemoryOverflowError,
+    memory_demands,
+    shortage_text,
+)
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
-from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_demands, shortage_text
 from simaccel.schedulers import Options
 from simaccel.schedulers.chip_share import chip_share
 from simaccel.study.pipeline_plan import plan_pipeline

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from simaccel.analytic.floor.floor import ByteBound
+from simaccel.analytic.memories import dram_by_class, share_buffer
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.dataflows import DEPLOYED
 from simaccel.hardware import Accelerator
@@ -23,7 +24,6 @@ from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
-from simaccel.run.memories import dram_by_class, share_buffer
 from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
 from simaccel.schedulers import MAPSPACES, Options, settle_options
 from simaccel.search.accounts import ObjectiveLosses

@@ -8,15 +8,16 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.memories import resident_bytes
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
-from simaccel.run.memories import phase_of, resident_bytes, tokens_of
 from simaccel.search import effort
 from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
+from simaccel.workload.language.phase import phase_of, tokens_of
 
 _MINIMISED: Final = ("energy", "edp", "dram-bytes", "footprint", "area", "power")
 OBJECTIVES: Final = {"cycles": "seconds", **{name: METRICS[name].column for name in _MINIMISED}}

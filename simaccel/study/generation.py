@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from simaccel.analytic.memories import dram_by_class
+from simaccel.analytic.native import roofline_cycles
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
-from simaccel.run.memories import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.schedulers.chip_share import settle_loads
 from simaccel.study.experiment import ExperimentResult, simulate

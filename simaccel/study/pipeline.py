@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from simaccel.analytic.memories import MemoryDemand
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import power_mw
-from simaccel.run.memories import MemoryDemand
 from simaccel.run.run import Progress
 from simaccel.study.experiment import (
     ExperimentResult,

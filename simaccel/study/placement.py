@@ -8,10 +8,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from simaccel.analytic.memories import share_buffer
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError, gather
 from simaccel.hardware import Accelerator
-from simaccel.run.memories import share_buffer
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_native
 

@@ -10,10 +10,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
+from simaccel.analytic.memories import MemoryOverflowError
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.numbers import plain
-from simaccel.run.memories import MemoryOverflowError
 from simaccel.study.experiment import result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
 from simaccel.study.parallel import TaskWorkers, Watch

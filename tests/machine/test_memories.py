@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from simaccel.analytic.native import roofline_cycles
 from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator, Stationarity
@@ -15,7 +16,6 @@ from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.orojenesis.commands.bounding import bound
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
-from simaccel.run.memories import roofline_cycles
 from simaccel.study.experiment import moved_tree, simulate
 from simaccel.trace.questions import bytes_by_resource
 from simaccel.workload import gemm

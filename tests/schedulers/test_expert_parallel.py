@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simaccel.analytic.memories import memory_demands
 from simaccel.diagnosis.check_chips import check_chips
 from simaccel.diagnosis.plain_values import drawn_tensors, expected_values
 from simaccel.errors import InputError
@@ -13,7 +14,6 @@ from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.pods import pod_lines
-from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.chip_share import grouped_experts, with_split
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over

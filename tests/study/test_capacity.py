@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from simaccel.analytic.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Spread
-from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.chip_share import chip_share
 from simaccel.schedulers.chip_work import ChipWork

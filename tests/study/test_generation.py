@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
+from simaccel.analytic.floor.compulsory import least_dram_bytes
+from simaccel.analytic.memories import dram_by_class
+from simaccel.analytic.native import masked_macs, roofline_cycles
 from simaccel.errors import InputError
 from simaccel.report.generation import generation_json, generation_lines
-from simaccel.run.memories import dram_by_class, least_dram_bytes, masked_macs, roofline_cycles
 from simaccel.schedulers import Options
 from simaccel.study.generation import Generation, chosen_lengths, generate, sum_between
 from simaccel.study.pipeline import PipelineRun

@@ -17,7 +17,7 @@ from simaccel.analytic.floor.problem import positions
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import in_bytes
-from simaccel.workload import Operand, Operator, Tensor, Workload
+from simaccel.workload import CLASSES, Operand, Operator, Tensor, Workload, class_of, operands_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -152,3 +152,31 @@ def _is_same(box: Sequence[Positions], other: Sequence[Positions]) -> bool:
         a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)
         for a, b in pairs
     )
+
+
+def least_dram_bytes(workload: Workload) -> dict[str, int]:
+    """Return the bytes that no mapping saves: weights read once, old caches read, new ones written.
+
+    Inputs and outputs of the workload are activations; what lies between may stay on chip.
+    """
+    by_class = dict.fromkeys(CLASSES, 0)
+    written: dict[str, int] = {}
+    read: dict[str, set[str]] = {}
+    times: dict[str, int] = {}
+    for operator in workload.operators:
+        for label, source in operands_of(operator):
+            times[source.tensor] = max(times.get(source.tensor, 0), workload.times(operator.name))
+            if label == "output":
+                size = math.prod(source.shape(operator.ranks))
+                written[source.tensor] = written.get(source.tensor, 0) + size
+            else:
+                read.setdefault(source.tensor, set()).add(operator.name)
+    for name, tensor in workload.tensors.items():
+        whole, made = math.prod(workload.shapes[name]), written.get(name, 0)
+        elements = {
+            "intermediate": 0,
+            "output": made,
+            "cache": made + (whole - made if name in read else 0),
+        }.get(tensor.kind, whole)
+        by_class[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
+    return by_class

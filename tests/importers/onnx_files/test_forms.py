@@ -11,10 +11,10 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.compulsory import distinct_bytes
+from simaccel.analytic.memories import reformed_dram_bytes
 from simaccel.diagnosis.check import check
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
-from simaccel.run.memories import reformed_dram_bytes
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, parse_workload
 from tests.importers.onnx_files.models import constants_of, onnx_nodes, write

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from simaccel.analytic.memories import resident_bytes
 from simaccel.diagnosis.check_chips import check_chips
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
@@ -11,7 +12,6 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
-from simaccel.run.memories import resident_bytes
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload
 from tests.machine.accelerators import accelerator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.analytic.floor.problem import NoBoundError
-from simaccel.analytic.native import least_array_cycles
+from simaccel.analytic.native import least_array_cycles, least_memory_cycles
 from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
@@ -27,7 +27,6 @@ from simaccel.papers.orojenesis.whole import (
 from simaccel.report.tables import Column, Row, Table, pick, tabulate
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
-from simaccel.run.memories import least_memory_cycles
 from simaccel.study.placement import gather_placed
 from simaccel.verbs.inputs import (
     AcceleratorLike,

@@ -1,19 +1,16 @@
-"""Bytes of a workload: of each memory, over DRAM by class, the least; its tokens and roofline."""
+"""Bytes that a workload needs of each memory, and what crosses the DRAM channels by class."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from simaccel.analytic.native import least_array_cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import DRAM_WAYS, way_outside
-from simaccel.numbers import SHARED, in_bytes, size_text
-from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
+from simaccel.numbers import SHARED, size_text
+from simaccel.workload import CLASSES, Kind, Workload, class_of
 from simaccel.workload.names import tensor_of
 from simaccel.workload.shared import in_shared_buffer, most_live_bytes, most_shared_bytes
 
@@ -173,10 +170,6 @@ def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:
     return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)
 
 
-_KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
-"""One of each class of tensors."""
-
-
 def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> dict[str, int]:
     """Return the bytes that cross the DRAM channels, of weights, activations and caches.
 
@@ -201,98 +194,3 @@ def reformed_dram_bytes(workload: Workload, moved: Mapping[tuple[str, str], int]
         if tensor.distinct == 0
     )
     return sum(moved.get(way, 0) for way in ways)
-
-
-def least_dram_bytes(workload: Workload) -> dict[str, int]:
-    """Return the bytes that no mapping saves: weights read once, old caches read, new ones written.
-
-    Inputs and outputs of the workload are activations; what lies between may stay on chip.
-    """
-    by_class = dict.fromkeys(CLASSES, 0)
-    written: dict[str, int] = {}
-    read: dict[str, set[str]] = {}
-    times: dict[str, int] = {}
-    for operator in workload.operators:
-        for label, source in operands_of(operator):
-            times[source.tensor] = max(times.get(source.tensor, 0), workload.times(operator.name))
-            if label == "output":
-                size = math.prod(source.shape(operator.ranks))
-                written[source.tensor] = written.get(source.tensor, 0) + size
-            else:
-                read.setdefault(source.tensor, set()).add(operator.name)
-    for name, tensor in workload.tensors.items():
-        whole, made = math.prod(workload.shapes[name]), written.get(name, 0)
-        elements = {
-            "intermediate": 0,
-            "output": made,
-            "cache": made + (whole - made if name in read else 0),
-        }.get(tensor.kind, whole)
-        by_class[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
-    return by_class
-
-
-def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
-    """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
-    compute = math.ceil(least_array_cycles(workload, accelerator))
-    return max(compute, *least_memory_cycles(workload, accelerator).values())
-
-
-def least_memory_cycles(workload: Workload, accelerator: Accelerator) -> dict[str, int]:
-    """Return the cycles of the least bytes of DRAM and of each memory beside it, by its name."""
-    least, found = least_dram_bytes(workload), {}
-    for name, backing in accelerator.every_backing.items():
-        bandwidth = backing.dram.bandwidth_bytes_per_second
-        kinds = {class_of(kind) for kind in _KINDS if accelerator.memory(kind) == name}
-        total = sum(n_bytes for one, n_bytes in least.items() if one in kinds)
-        found[name] = 0 if bandwidth is None else -(-total * accelerator.clock_hz // bandwidth)
-    return found
-
-
-def masked_macs(workload: Workload) -> int:
-    """Return the MACs of positions that no row sees: what a causal mask leaves to be computed."""
-    import numpy as np  # noqa: PLC0415 - takes long to load, and errors do without
-
-    hidden: dict[str, Fraction] = {}
-    for operator in reversed(workload.operators):
-        if isinstance(operator, Vector) and operator.output.tensor in hidden:
-            hidden[operator.input.tensor] = hidden[operator.output.tensor]
-        if isinstance(operator, Vector) and operator.visible and operator.axis:
-            visible, keys = operator.visible, operator.ranks[operator.axis]
-            rows = operator.ranks[visible.row]
-            last = np.minimum(np.arange(rows, dtype=np.int64) + visible.before, keys - 1)
-            window = keys if visible.window is None else visible.window
-            first = np.maximum(last + 1 - window, 0)
-            share = 1 - Fraction(int((last + 1 - first).sum()), rows * keys)
-            hidden[operator.input.tensor] = hidden[operator.output.tensor] = share
-    masked = Fraction(0)
-    for operator in workload.operators:
-        shares = [hidden.get(source.tensor) for _, source in operands_of(operator)]
-        if operator.macs and any(shares):
-            masked += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
-    return int(masked)
-
-
-def tokens_of(workload: Workload) -> int | None:
-    """Return the tokens that a run makes or takes in: of a decode step one a sequence.
-
-    Of a network without tokens the images of its batch; None where neither is known, and of a part
-    of a model.
-    """
-    parameters = workload.parameters
-    batch = parameters.get("batch")
-    whole = parameters.get("scope", "model") in {"model", "layers"} and "layer" not in parameters
-    if batch is None or not whole:
-        return None
-    if parameters.get("kind") == "transformer":
-        each = 1 if parameters.get("phase") == "decode" else parameters.get("prompt")
-    else:
-        each = parameters.get("seq_len", 1)
-    return None if each is None else int(batch) * int(each)
-
-
-def phase_of(workload: Workload) -> str | None:
-    """Return the phase of a whole transformer, ``prefill`` or ``decode``; None of all else."""
-    parameters = workload.parameters
-    if (parameters.get("kind"), parameters.get("scope")) != ("transformer", "model"):
-        return None
-    return str(parameters["phase"])
