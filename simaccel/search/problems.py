@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
@@ -122,7 +122,8 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
     objective of mapspaces. A time budget begins now.
 
     Raises:
-        InputError: an objective that needs energies which the accelerator doesn't have.
+        InputError: an objective that needs energies which the accelerator doesn't have, or a
+            stationarity that its array doesn't have.
     """
     effort, array = options.effort, accelerator.array
     require_energies(accelerator, options.objective)
@@ -130,7 +131,13 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
         effort = replace(effort, objective="cycles" if accelerator.unknown_energies else effort.aim)
     require_energies(accelerator, effort.aim)
     held = options.stationarity
-    if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
+    if isinstance(array, ArraySpec) and array.stationarity != "free":
+        if held not in (None, array.stationarity):
+            allowed = (
+                f"{array.stationarity}, its array.stationarity; --set array.stationarity=free "
+            )
+            allowed += "changes the array"
+            raise InputError([Fault("--stationarity", accelerator.name, held, allowed)])
         held = array.stationarity
     return replace(options, effort=effort, stationarity=held, ends=options.end_time())
 

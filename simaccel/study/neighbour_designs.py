@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.schedulers import Options, settle_options
 from simaccel.study.points import Axis, Point, Setting, base_point
@@ -73,10 +73,17 @@ def _stationarities(
     if isinstance(dataflow, Tree) or dataflow == DEPLOYED:
         return
     held = settle_options(options, accelerator).stationarity
+    fixed = _fixes_stationarity(accelerator)
+    field, axis = ("array.stationarity", DESIGN) if fixed else ("stationarity", _HOLDING)
     held = held or ("ws" if dataflow.partition("-")[0] == "naive" else None)
     for one in STATIONARITIES if held else ():
         if one != held:
-            yield _setting(f"{one} stationarity", {"stationarity": one}, _HOLDING)
+            yield _setting(f"{one} stationarity", {field: one}, axis)
+
+
+def _fixes_stationarity(accelerator: Accelerator) -> bool:
+    array = accelerator.array
+    return isinstance(array, ArraySpec) and array.stationarity != "free"
 
 
 def _setting(text: str, fields: Mapping[str, Any], axis: Axis = DESIGN) -> Setting:
@@ -88,6 +95,8 @@ def design_points(
 ) -> list[Point]:
     """Return the points of designs, which map the workload anew; the user's mapping is kept."""
     workload, accelerator, dataflow = inputs
+    if _fixes_stationarity(accelerator):
+        options = replace(options, stationarity=None)  # a design's array says it
     base = replace(base_point(workload, accelerator), dataflow=dataflow, options=options)
     points = []
     for design in designs:

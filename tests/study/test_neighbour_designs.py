@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
 from simaccel.schedulers import Options
@@ -127,3 +127,15 @@ def test_a_dataflow_that_holds_weights_has_designs_that_hold_others(
     designs = neighbour_designs(load_accelerator("toy"), dataflow, Options())
     shown = [design.text for design in designs if design.text.endswith(" stationarity")]
     assert shown == [f"{operand} stationarity" for operand in held]
+
+
+@pytest.mark.parametrize("given", [None, "ws"])
+def test_another_array_holds_what_a_fixed_one_does_not(given: Stationarity | None) -> None:
+    accelerator, options = load_accelerator("tpu_v3"), Options(stationarity=given)
+    designs = neighbour_designs(accelerator, "naive", options)
+    arrays = [design.fields for design in designs if design.text.endswith(" stationarity")]
+    assert arrays == [{"array.stationarity": "os"}, {"array.stationarity": "is"}]
+    with open_workers(1) as alone:
+        points = design_points(designs[-2:], (gemm(9, 7, 5), accelerator, "naive"), options)
+        rows = run_rows(points, alone, lambda _done, _note: None)[0]
+    assert [row.problem for row in rows] == ["", ""]
