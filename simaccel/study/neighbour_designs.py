@@ -73,12 +73,13 @@ def _stationarities(
     if isinstance(dataflow, Tree) or dataflow == DEPLOYED:
         return
     held = settle_options(options, accelerator).stationarity
-    fixed = _fixes_stationarity(accelerator)
-    field, axis = ("array.stationarity", DESIGN) if fixed else ("stationarity", _HOLDING)
+    field, axis = "stationarity", _HOLDING
+    if _fixes_stationarity(accelerator):
+        field, axis = "array.stationarity", DESIGN
     held = held or ("ws" if dataflow.partition("-")[0] == "naive" else None)
-    for one in STATIONARITIES if held else ():
-        if one != held:
-            yield _setting(f"{one} stationarity", {field: one}, axis)
+    for other in STATIONARITIES if held else ():
+        if other != held:
+            yield _setting(f"{other} stationarity", {field: other}, axis)
 
 
 def _fixes_stationarity(accelerator: Accelerator) -> bool:
