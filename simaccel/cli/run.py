@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from simaccel.cli.choices import TOP
 from simaccel.cli.command import Command
@@ -33,9 +31,8 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import RowCount, SettingOption, is_of_experiment, option
+from simaccel.cli.settings import RowCount, option
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
-from simaccel.dataflows import DEPLOYED
 from simaccel.files.targets import STDOUT
 from simaccel.report.units import count_text
 from simaccel.units import UNFILLED
@@ -283,12 +280,12 @@ def _search_mapspace(
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
     from simaccel.report import results
     from simaccel.report.pods import measured_lines
-    from simaccel.report.rows import energy_table
+    from simaccel.report.rows import activities, energy_table
 
     tables: list[Table | str] = [
         results.waits_table(result),
         results.kinds_table(result),
-        results.engines_table(result),
+        results.engines_table(activities(result), result.run.cycles),
         energy_table(result),
         results.buffer_line(result),
         results.channels_line(result),
@@ -307,37 +304,9 @@ def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.catalogues import whole_line
 
         tables.append(whole_line(result.workload))
-    tables += [*measured_lines(result), *_headroom_lines(result)]
-    return [*tables, results.cost_line(result), results.against_bound(result)]
-
-
-def _headroom_lines(result: Result) -> list[str]:
-    """Return a line with the comparison that shows the headroom of a run of a compiler's kernels.
-
-    It has the options that choose the experiment, as they were given. Nothing is run for it.
-    """
-    ctx = click.get_current_context()
-    if result.mapping.dataflow != DEPLOYED or ctx.params["mapping"] is not None:
-        return []
-    from simaccel.cli.compare import compare
-
-    names = {param.name for param in compare.params} - {"dataflow"}
-    params = [param for param in ctx.command.params if param.name in names]
-    words = [word for param in params for word in _words(ctx, param)]
-    command = ["simaccel", "compare", *words, "--dataflow", f"{DEPLOYED},best"]
-    return [f"headroom that the chip's compiler leaves: {shlex.join(command)}"]
-
-
-def _words(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
-    """Yield an option of the experiment as the command line had it."""
-    name = str(param.name)
-    is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    if not is_typed or not is_of_experiment(param):
-        return
-    arguments: Any = ctx.params[name]
-    for argument in arguments if isinstance(arguments, tuple) else (arguments,):
-        if isinstance(param, SettingOption) and param.hidden:
-            value = ("no", "yes")[argument] if param.is_flag else argument
-            yield from ("--set", f"{param.long_name}={value}")
-        else:
-            yield from (max(param.opts, key=len), str(argument))
+    return [
+        *tables,
+        *measured_lines(result),
+        results.cost_line(result),
+        results.against_bound(result),
+    ]

@@ -45,7 +45,6 @@ LISTED_ONLY: Final = frozenset(
     )
 )
 """Options that the short help only lists by name."""
-_OF_EXPERIMENT: Final = ("What runs", "Which mapping")
 _OTHERS: Final = "What is done"
 _FORMATS: Final[Mapping[str, Sequence[str]]] = {
     "table": (),
@@ -342,14 +341,6 @@ def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[clic
             yield title, options
     if shown:
         yield _OTHERS, list(shown.values())
-
-
-def is_of_experiment(param: click.Parameter) -> bool:
-    """Return whether an option changes the experiment, not only the output."""
-    if isinstance(param, SettingOption):
-        return True
-    names = {name for title in _OF_EXPERIMENT for name in _SECTIONS[title]}
-    return any(option.removeprefix("--") in names for option in param.opts)
 
 
 def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[SettingOption]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,8 @@ from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.rows import engine_rows, operator_rows, user_estimate_figures
-from simaccel.report.tables import Column, Table, figure_columns, tabulate, texts
+from simaccel.report.rows import operator_rows, user_estimate_figures
+from simaccel.report.tables import Column, Table, figure_columns, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -252,22 +252,42 @@ def stalls_text(stalls: Mapping[str, int], cycles: int, most: int) -> str:
     )
 
 
-def engines_table(result: ExperimentResult) -> Table:
-    """Tabulate the cycles of each engine by cause, in percent."""
-    engines, cycles = result.run.engines, result.run.cycles
-    totals: Counter[str] = Counter()
-    for engine in engines.values():
-        totals.update(engine.stalls)
-    causes = {cause: heading_text(cause_text(cause)) for cause, n in totals.most_common() if n}
-    heads = {"busy": "busy", "idle": "idle", **causes}
+def engines_table(
+    engines: Mapping[str, Mapping[str, int]],
+    cycles: int,
+    heading: str = "engine",
+    *,
+    counts: bool = False,
+) -> Table:
+    """Tabulate the activity of engines in percent of the cycles; ``counts``: and in cycles."""
 
-    def share(row: dict[str, Any], name: str) -> float | None:
-        return row[name] / cycles if row.get(name) else None
+    def text(engine: str, cause: str) -> str:
+        n = engines[engine].get(cause, 0)
+        lines = [f"{n:,}"] * counts + [f"{n / cycles:.1%}"]
+        return "\n".join(lines if n else [""] * len(lines))
 
     columns = (
-        Column(head, partial(share, name=name), "share", missing="") for name, head in heads.items()
+        Column(cause_heading(cause), partial(text, cause=cause))
+        for cause in columns_of(engines.values())
     )
-    return tabulate(engine_rows(result), (*texts("engine"), *columns))
+    return tabulate(engines, (Column(heading, "", kind="text"), *columns))
+
+
+def columns_of(activities: Iterable[Mapping[str, int]]) -> list[str]:
+    """Return the columns of activities: busy, causes of waits with the largest first, idle.
+
+    ``activities``: cycles by cause.
+    """
+    sums: Counter[str] = Counter()
+    for activity in activities:
+        sums.update(activity)
+    causes = [cause for cause, n in sums.most_common() if n and cause not in ("busy", "idle")]
+    return ["busy", *causes, *["idle"] * bool(sums["idle"])]
+
+
+def cause_heading(cause: str) -> str:
+    """Return the heading of a cause's column."""
+    return heading_text(cause_text(cause))
 
 
 def channels_line(result: ExperimentResult) -> str:

@@ -82,19 +82,17 @@ def user_estimate_figures(cycles: float | None, simulated: int | None) -> Row:
     return {"estimate_cycles": cycles, "estimate_error": error}
 
 
+def activities(result: ExperimentResult) -> dict[str, dict[str, int]]:
+    """Return the cycles of each engine: busy, idle, and its waits by cause."""
+    engines = result.run.engines.items()
+    return {name: {"busy": one.busy, "idle": one.idle, **one.stalls} for name, one in engines}
+
+
 def engine_rows(result: ExperimentResult) -> list[Row]:
     """Return a row for each engine: busy, idle, and its stalls by cause."""
-    engines = result.run.engines
-    causes = dict.fromkeys(cause for engine in engines.values() for cause in engine.stalls)
-    return [
-        {
-            "engine": name,
-            "busy": engine.busy,
-            "idle": engine.idle,
-            **{cause: engine.stalls.get(cause, 0) for cause in causes},
-        }
-        for name, engine in engines.items()
-    ]
+    found = activities(result)
+    unknown = dict.fromkeys((name for one in found.values() for name in one), 0)
+    return [{"engine": name, **unknown, **activity} for name, activity in found.items()]
 
 
 def stall_rows(result: ExperimentResult) -> list[Row]:

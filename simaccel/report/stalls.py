@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
@@ -20,8 +20,9 @@ from simaccel.diagnosis.verdict import (
 )
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.hardware.cores import without_core
+from simaccel.report.results import cause_heading, columns_of, engines_table
 from simaccel.report.tables import Column, Table, pick, tabulate, texts
-from simaccel.report.units import bytes_text, count_text, heading_text, short_share_text
+from simaccel.report.units import bytes_text, count_text, short_share_text
 from simaccel.report.verdict import engine_text, freed_text, sentences
 from simaccel.trace import Stall
 from simaccel.units import ARRAY, FREED, LIMITS, SFU, cause_text
@@ -44,7 +45,8 @@ def stall_parts(
     yield from (*verdicts(analysis, part), "")
     if operator is None:
         yield overview_table(diagnosis, top)
-    yield from map(engines_table, (*diagnosis.operators * (each and operator is None), part))
+    for one in (*diagnosis.operators * (each and operator is None), part):
+        yield engines_table(one.engines, one.cycles, one.name, counts=True)
     if waits := waits_table(part):
         yield waits
     if analysis.lacks:
@@ -81,7 +83,7 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
     ``top``: number of rows, the longest first, and the remaining ones together; None: all, in
     program order.
     """
-    causes = ["busy", *_causes(diagnosis.operators, lambda part: [part.compute])]
+    causes = _causes(diagnosis.operators)
     every = sorted(diagnosis.operators, key=lambda part: -part.cycles)
     chosen = diagnosis.operators if top is None or top >= len(every) else every[:top]
     rows = [pick(part, "name", "cycles", part="") for part in (*chosen, diagnosis.total)]
@@ -103,40 +105,19 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
         Column("of all", lambda row: row["cycles"] / diagnosis.total.cycles, "share"),
         of_part("critical", text=busy, kind="text"),
         of_part("compute", text=lambda part: part.compute, kind="text"),
-        *(of_part(head, text=partial(share, cause=cause)) for cause, head in _headers(causes)),
+        *(of_part(cause_heading(cause), text=partial(share, cause=cause)) for cause in causes),
     )
     return tabulate(rows[:-1], columns, rows[-1])
 
 
-def engines_table(part: OperatorDiagnosis) -> Table:
-    """Tabulate the activity of each engine in cycles and in percent."""
-    causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
-
-    def cycles(engine: str, cause: str) -> str:
-        n = part.engines[engine].get(cause, 0)
-        return f"{n:,}\n{n / part.cycles:.1%}" if n else "\n"
-
-    columns = (Column(head, partial(cycles, cause=cause)) for cause, head in _headers(causes))
-    return tabulate(part.engines, (Column(part.name, "", kind="text"), *columns))
-
-
-def _headers(causes: Sequence[str]) -> list[tuple[str, str]]:
-    return [(cause, heading_text(cause_text(cause))) for cause in causes]
-
-
-def _causes(
-    parts: Sequence[OperatorDiagnosis],
-    engines: Callable[[OperatorDiagnosis], Sequence[str]],
-    least_share: float = _SMALLEST_SHARE,
-) -> list[str]:
-    """Name the causes of the given engines that are worth a column, the largest first."""
-    sums: dict[str, int] = {}
-    for part in parts:
-        for engine in engines(part):
-            for cause, n in part.engines[engine].items():
-                if cause != "busy" and n >= least_share * part.cycles:
-                    sums[cause] = sums.get(cause, 0) + n
-    return sorted(sums, key=lambda cause: (cause == "idle", -sums[cause]))
+def _causes(parts: Sequence[OperatorDiagnosis]) -> list[str]:
+    """Name the causes of the computing engines that are worth a column, in order of columns."""
+    worth = (
+        {cause: n for cause, n in part.engines[part.compute].items() if n >= least}
+        for part in parts
+        for least in [_SMALLEST_SHARE * part.cycles]
+    )
+    return columns_of(worth)
 
 
 def waits_table(part: OperatorDiagnosis) -> Table | None:
@@ -241,7 +222,6 @@ _WORTH_A_LEAD: Final = 0.2
 """Smallest share of the cycles with which an operator is described before the whole run."""
 _WORTH_A_VERDICT: Final = 0.04
 _WORTH_A_SUM: Final = 0.1
-_WORTH_A_PLACE: Final = 0.005
 _MOST_VERDICTS: Final = 3
 _MOST_NAMES: Final = 5
 
@@ -264,7 +244,6 @@ def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
     yield lead if leads else whole
     yield from by_kind(analysis)
     yield whole if leads else lead
-    yield from _bound_together(diagnosis)
     for first, *others in alike[:_MOST_VERDICTS]:
         is_long = first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
         if is_long and first is not diagnosis.costliest:
@@ -346,17 +325,6 @@ def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
             causes = worst_causes(VerdictFigures(one))
             groups.setdefault((one.compute, *sorted(causes)), []).append(one)
     return list(groups.values())
-
-
-def _bound_together(found: Diagnosis) -> Iterator[str]:
-    """Yield, by compute engine, the operators that it bounds, if their share is worth a line."""
-    for engine in (ARRAY, SFU):
-        bound = [p for p in found.operators if is_bound(p) and p.compute == p.unit_name(engine)]
-        share = sum(p.cycles for p in bound) / found.total.cycles
-        if share >= _WORTH_A_PLACE:
-            names = _list_names(sorted(bound, key=lambda p: -p.cycles))
-            part = f"{short_share_text(share)} of the cycles"
-            yield f"Bound by {engine_text(engine)}: {names} ({part})."
 
 
 def kinds_text(count: int, kind: str) -> str:

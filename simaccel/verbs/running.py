@@ -13,7 +13,7 @@ from simaccel.hardware.presets import Settings
 from simaccel.report import results
 from simaccel.report.accounts import given_up_lines
 from simaccel.report.pods import core_line, pod_json, pod_lines
-from simaccel.report.rows import engine_rows, operator_rows, stall_rows
+from simaccel.report.rows import activities, engine_rows, operator_rows, stall_rows
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import short_names, short_share_text
@@ -58,7 +58,7 @@ class Result(ShownResult, experiment.ExperimentResult):
         return (
             *results.answer_lines(self, self.speedups),
             results.operators_table(self),
-            results.engines_table(self),
+            results.engines_table(activities(self), self.run.cycles),
             *self.cost_lines(),
             results.buffer_line(self),
         )

@@ -14,7 +14,7 @@ from simaccel.report.comparison import comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.page import _energy
 from simaccel.report.results import checked_table, engines_table, operators_table, size_line
-from simaccel.report.rows import energy_table
+from simaccel.report.rows import activities, energy_table
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import (
     bytes_text,
@@ -55,7 +55,8 @@ def printed(table: RenderableType, width: int) -> list[str]:
 def test_one_line_a_row(result: ExperimentResult, width: int) -> None:
     names = [one.name for one in result.run.operators]
     assert len(printed(operators_table(result), width)) == 2 + len(names) + 1
-    for table in (estimate_table(result.prediction, result.accelerator), engines_table(result)):
+    engines = engines_table(activities(result), result.run.cycles)
+    for table in (estimate_table(result.prediction, result.accelerator), engines):
         lines = printed(table, width)
         assert not any("…" in line for line in lines)
         assert max(map(len, lines)) <= width
