@@ -62,14 +62,15 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     """
     names, several = varied_names(rows), len({row.place for row in rows}) < len(rows)
     fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
-    metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
+    shown_figures = (*SHOWN, *["area_mm2"] * (len(areas(rows)) > 1))
+    metrics = [metric for metric in metrics if metric.column not in (*shown_figures, _FITS)]
     more = zip(metrics, study_columns(*(metric.column for metric in metrics)), strict=True)
     named = {setting.axis.name for setting in rows[0].settings if setting.axis.named}
     shown = [
         {**vars(row), **_estimate_figures(row), "row": row, "speedup": faster}
         for row, faster in zip(rows, speedups(rows), strict=True)
     ]
-    first, *others = study_columns(*SHOWN)
+    first, *others = study_columns(*shown_figures)
     columns = [
         *(
             Column(
@@ -118,16 +119,6 @@ def fits_text(row: StudyRow) -> str:
     return f"{'yes' if row.fits else 'no'}, {percent:,}%"
 
 
-def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a line for each user's estimate: the terms of the bound, and the waits."""
-    names = varied_names(rows)
-    return [
-        f"{_run_text(row, names)}: estimate {round(row.estimate_cycles):,}; {_consists(row.result)}"
-        for row in rows
-        if row.estimate_cycles is not None and row.result is not None
-    ]
-
-
 def _consists(result: dict[str, Any]) -> str:
     bound = result["bound"]
     parts = {"bound": bound["terms"], "waits": bound["waiting_by_cause"]}
@@ -138,29 +129,18 @@ def _consists(result: dict[str, Any]) -> str:
 
 
 def area_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the area of the accelerator: once, or at each point if it differs."""
-    at: dict[str, list[str]] = {}
-    for row in rows:
-        if row.result is not None:
-            settings = (each.text for each in row.settings if each.axis.of == "accelerator")
-            where = ", ".join(settings)
-            mm2 = None if row.figures is None else row.figures["area_mm2"]
-            chips = f" ({row.chips} chips)" * (row.chips > 1 and mm2 is not None)
-            places = at.setdefault(figure_text(mm2, "mm2") + chips, [])
-            places += [where] if where not in places else []
-    if len(at) == 1:
-        return [f"area: {next(iter(at))}"]
-    return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
-
-
-def idle_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a line for each run in which chips are idle: how many work."""
-    names = varied_names(rows)
+    """Return the area of the accelerator, if all rows have the same; else it is a column."""
+    found = areas(rows)
     return [
-        f"{_run_text(row, names)}: {used} of {row.chips} chips work, the others are idle"
-        for row in rows
-        if row.result is not None and (used := chips_alike(row.result)) < row.chips
+        f"area: {figure_text(mm2, 'mm2')}" + f" ({chips} chips)" * (chips > 1 and mm2 is not None)
+        for mm2, chips in found
+        if len(found) == 1
     ]
+
+
+def areas(rows: Sequence[StudyRow]) -> set[tuple[float | None, int]]:
+    """Return the different areas of what ran, each with the number of its chips."""
+    return {(row.figures["area_mm2"], row.chips) for row in rows if row.figures is not None}
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
@@ -184,18 +164,24 @@ def _run_text(row: StudyRow, names: Sequence[str]) -> str:
     return ", ".join((*(_place_text(row, name) for name in names), row.dataflow))
 
 
-def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the losses by near-ties of the first rows, and the number of further rows."""
-    names = varied_names(rows)
-    losses = [
-        f"{_run_text(row, names)}: {line}"
-        for row in rows
-        for line in given_up_lines(row.result or {}, row.tolerance)
-    ]
+def note_lines(rows: Sequence[StudyRow]) -> list[str]:
+    """Return lines on single rows: terms of user's estimates, idle chips, losses by near-ties.
+
+    Of the losses those of the first rows, and the number of further ones.
+    """
+    names, notes, losses = varied_names(rows), list[str](), list[str]()
+    for row in (row for row in rows if row.result is not None):
+        where, result = _run_text(row, names), row.run
+        if row.estimate_cycles is not None:
+            own = f"estimate {round(row.estimate_cycles):,}"
+            notes.append(f"{where}: {own}; {_consists(result)}")
+        if (used := chips_alike(result)) < row.chips:
+            notes.append(f"{where}: {used} of {row.chips} chips work, the others are idle")
+        losses += [f"{where}: {line}" for line in given_up_lines(result, row.tolerance)]
     if len(losses) > _FEW_ROWS:
         more = count_text(len(losses) - _FEW_ROWS, "more row")
         losses[_FEW_ROWS:] = [f"... and {more}: --json has given_up"]
-    return losses
+    return [*notes, *losses]
 
 
 def problem_lines(rows: Sequence[StudyRow]) -> list[str]:

@@ -78,13 +78,7 @@ class Comparison(ShownResult):
 
     def _parts(self) -> Iterator[Table | str]:
         yield comparison.comparison_table(self.rows, self.metrics)
-        lines = (
-            comparison.terms_lines,
-            comparison.area_lines,
-            comparison.idle_lines,
-            comparison.choice_lines,
-        )
-        for lines_of in (*lines, comparison.problem_lines):
+        for lines_of in (comparison.area_lines, comparison.note_lines, comparison.problem_lines):
             yield from lines_of(self.rows)
 
     def __iter__(self) -> Iterator[StudyRow]:

@@ -219,7 +219,8 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     }
     assert "\narea: 0.0765 mm2\n" in cli(f"compare {line} --jobs 1").stdout
     table = cli(f"compare {line} --jobs 1 --sweep buffer=1KiB,1MiB").stdout
-    assert "area: 0.0765 mm2 at 1 KiB; 9.37 mm2 at 1 MiB\n" in table
+    rows = [line for line in table.splitlines() if " naive " in line]
+    assert ["0.0765 mm2" in rows[0], "9.37 mm2" in rows[1], "area:" in table] == [True, True, False]
     assert (
         "area: unknown (buffer is unlimited)"
         in cli(

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from simaccel.diagnosis.check import OperatorCheck
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.catalogues import whole_line
-from simaccel.report.comparison import comparison_table, speedups, terms_lines
+from simaccel.report.comparison import comparison_table, note_lines, speedups
 from simaccel.report.estimates import estimate_table
 from simaccel.report.page import _energy
 from simaccel.report.results import checked_table, engines_table, operators_table, size_line
@@ -114,12 +114,12 @@ def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside
         "waiting_by_cause": {"noc": 12, "dram_latency": 3},
     }
     row = StudyRow("flat", result={"cycles": 100, "bound": bound}, estimate_cycles=80.0)
-    (line,) = terms_lines([row, StudyRow("flex", result={"cycles": 90})])
+    (line,) = note_lines([row, StudyRow("flex", result={"cycles": 90})])
     assert line.startswith("flat: estimate 80; bound 85 = array 70 + fill 10 + drain 5; ")
     assert line.endswith("; waits 15 = NoC 12 + DRAM latency 3")
     still = {"terms": {"array": 7}, "waiting_by_cause": {}}
     row = StudyRow("flat", result={"cycles": 7, "bound": still}, estimate_cycles=8.0)
-    assert terms_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]
+    assert note_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]
 
 
 @pytest.mark.parametrize(
