@@ -152,7 +152,7 @@ def run(
         show(results.against_bound(result))
     elif table != STDOUT:
         parts = _parts(experiment, report, result, known, top, checks, compared, beside)
-        show(*parts, *(_detail(experiment, result) if detail else []), *written)
+        show(*parts, *(_detail(result) if detail else []), *written)
 
 
 def _parts(
@@ -277,7 +277,7 @@ def _search_mapspace(
         return workload, accelerator, mapping
 
 
-def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
+def _detail(result: Result) -> list[Table | str]:
     from simaccel.report import results
     from simaccel.report.pods import measured_lines
     from simaccel.report.rows import activities, energy_table
@@ -286,7 +286,7 @@ def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
         results.waits_table(result),
         results.kinds_table(result),
         results.engines_table(activities(result), result.run.cycles),
-        energy_table(result),
+        *filter(None, [energy_table(result)]),
         results.buffer_line(result),
         results.channels_line(result),
         results.size_line(result),
@@ -296,11 +296,7 @@ def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.generation import classes_line
 
         tables.append(classes_line(result))
-    if experiment.workload.is_onnx():
-        from simaccel.report.catalogues import import_line
-
-        tables.append(import_line(experiment.workload.import_file()))
-    elif (kind, scope) == ("network", "model"):
+    if (kind, scope) == ("network", "model"):
         from simaccel.report.catalogues import whole_line
 
         tables.append(whole_line(result.workload))

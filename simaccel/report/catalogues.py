@@ -135,16 +135,6 @@ def import_lines(imported: ImportedWorkload) -> list[str]:
     return [*lines, *imported.workload.account.lines()]
 
 
-def import_line(imported: ImportedWorkload) -> str:
-    """Return a line with the parts of an imported model that a run leaves out."""
-    found = imported.workload.account.totals()
-    works = sum(one for _, _, one in found.values()) or 1
-    parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
-    share = f"{found['not taken'][2] / works:.1%}"
-    nodes = f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
-    return f"{nodes}; {_shared_text(imported)}"
-
-
 def _shared_text(imported: ImportedWorkload) -> str:
     """Return the number of operator outputs that other operators read unchanged, as text."""
     kinds = [one.kind for one in imported.workload.tensors.values()]

@@ -7,7 +7,7 @@ from typing import Any
 from simaccel.analytic.floor.compulsory import least_dram_bytes
 from simaccel.analytic.memories import dram_by_class, resident_bytes
 from simaccel.analytic.native import masked_macs, roofline_cycles
-from simaccel.report.pods import busy_shares
+from simaccel.report.pods import busy_shares, rates_text
 from simaccel.report.tables import Column, Table, pick, tabulate
 from simaccel.report.units import (
     bytes_text,
@@ -152,13 +152,9 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
     if run.plan.phase != "decode":
         first = seconds_text(run.accelerator.seconds(run.ends[0]))
         head = f"time to first token {time}, of the first micro-batch {first}"
-    rate = run.tokens_per_second
-    what = (
-        f"{head} ({run.cycles:,} cycles, bubbles {run.bubbles:.1%}), "
-        f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.pod.count:,.4g} of each, "
-        f"{figure_text(run.token_energy_pj, 'pJ')} per token"
-    )
-    return [sent_line(run.plan), what]
+    rates = rates_text(run.tokens_per_second, run.accelerator.pod.count, run.token_energy_pj)
+    how = f"({run.cycles:,} cycles, bubbles {run.bubbles:.1%})"
+    return [sent_line(run.plan), f"{head} {how}, {rates}"]
 
 
 def pipeline_json(run: PipelineRun) -> dict[str, Any]:

@@ -96,11 +96,16 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     if phase := phase_of(result.workload):
         figures = run_figures(result)
         what = "time per token" if phase == "decode" else "time to first token"
-        rate, each = (figures[f"tokens_per_second{part}"] or 0 for part in ("", "_per_chip"))
-        yield (
-            f"{what} {seconds_text(figures['seconds'] or 0)}, {rate:,.4g} tokens/s of all chips, "
-            f"{each:,.4g} of each, {figure_text(figures['energy_per_token_pj'], 'pJ')} per token"
-        )
+        rate, energy = (figures[name] for name in ("tokens_per_second", "energy_per_token_pj"))
+        time = seconds_text(figures["seconds"] or 0)
+        yield f"{what} {time}, {rates_text(rate or 0, every.count, energy)}"
+
+
+def rates_text(rate: float, chips: int, token_energy_pj: float | None) -> str:
+    """Return tokens per second of all chips and of each, and the energy of a token."""
+    energy = figure_text(token_energy_pj, "pJ")
+    each = rate / chips
+    return f"{rate:,.4g} tokens/s of all chips, {each:,.4g} of each, {energy} per token"
 
 
 def _used_chips(result: ExperimentResult) -> int:

@@ -116,21 +116,18 @@ _TENSORS = 8
 """Number of costliest tensors that have a row each; all others share a row."""
 
 
-def energy_table(result: ExperimentResult) -> Table | str:
-    """Tabulate the energy by operator, of moving tensors, and in total by level.
+def energy_table(result: ExperimentResult) -> Table | None:
+    """Tabulate the energy by operator, of moving tensors, and in total by level; None: unknown.
 
-    If it is unknown, as for a SCALE-Sim configuration, a line says so. The energy of operators
-    includes that of moving tensors; MACs, SFU and leakage belong to no tensor.
+    The energy of operators includes that of moving tensors; MACs, SFU and leakage belong to no
+    tensor.
     """
     accelerator, run = result.accelerator, result.run
-    if accelerator.unknown_energies:
-        unknown = ", ".join(accelerator.unknown_energies)
-        return f"energy: unknown, {accelerator.name} gives no {unknown}"
     total = energy_pj(run, accelerator)
     total_pj = sum(total.values())
     levels = [level for level, energy in total.items() if energy]
-    if not levels:
-        return f"energy: unknown, {accelerator.name} gives no energies"
+    if accelerator.unknown_energies or not levels:
+        return None
 
     def row(name: str, by_level: Mapping[str, float]) -> Row:
         pj, every = {level: by_level.get(level) or None for level in levels}, sum(by_level.values())

@@ -89,6 +89,7 @@ def test_how_tokens_of_a_file_with_experts_are_spread(cli: Call, tmp_path: Path)
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
     shown = cli(f"workload show {path} --set dim=n=5").stdout
+    assert "0 of 1 tensors go from operator to operator" in shown
     left = "not taken: Det_1 (Det): no such kind of node, work that can't be counted"
     assert left in shown
     found = cli.json(f"workload show {path} --set dim=n=5")
@@ -98,10 +99,8 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     assert "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused
     ran = cli(f"{line} --set allow-unmodelled --detail").stdout
     assert ran.index(left) < ran.index("operator")
-    assert "ONNX nodes: 1 taken, 0 harmless, 1 not taken (100.0% of elements" in ran
     found = cli.json(f"{line} --set allow-unmodelled")
     assert [(one["name"], one["macs"]) for one in found["not_taken"]] == [("Det_1", None)]
-    assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
         ("", "--set dim n: got nothing; allowed: dim=n=SIZE, the size of dimension"),
         ("--set dim=n", "--set dim: got 'n'; allowed: NAME=SIZE, as in n=1"),

@@ -58,7 +58,9 @@ def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
     assert found["tiles"]
     shown = cli(f"trace info {traces['flat']}").stdout
     assert "scope la, batch 1, seq-len 4, int16, dataflow flat-r" in shown
-    assert "header/accelerator, header/workload, header/mapping" in " ".join(shown.split())
+    assert "header/workload (--workload), header/mapping (--mapping), header/program" in " ".join(
+        shown.split()
+    )
     assert "busy + stalls + idle = total for every engine" in shown
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,8 +17,8 @@ from simaccel.report.units import bytes_text, seconds_text
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader
 
-_REPRODUCE = ("accelerator", "workload", "mapping")
-"""Texts of the header that are input files of `simaccel run`."""
+_TAKEN: Final = {"accelerator": " (--hw)", "workload": " (--workload)", "mapping": " (--mapping)"}
+"""Texts of the header that are input files of `simaccel run`, and its options for them."""
 
 
 @click.command(cls=Command)
@@ -33,12 +34,12 @@ def info(file: str, as_json: bool) -> None:
             from simaccel.report.catalogues import fields_table
             from simaccel.report.titles import trace_title
 
-            show(trace_title(opened), fields_table(_rows(opened, found)))
+            show(trace_title(opened), fields_table([*_rows(opened, found)]))
 
 
 def _describe_trace(trace: TraceReader) -> dict[str, Any]:
     header = trace.header
-    texts = _REPRODUCE[:2] if trace.unreadable() else (*_REPRODUCE, "program")
+    texts = [*_TAKEN][:2] if trace.unreadable() else [*_TAKEN, "program"]
     return {
         "workload": trace.workload().name if header.workload else None,
         "accelerator": trace.accelerator().name if header.accelerator else None,
@@ -59,29 +60,19 @@ def _describe_trace(trace: TraceReader) -> dict[str, Any]:
     }
 
 
-def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
-    recipe = figures["reproduced_by"]
-    rows = [
-        ("version", figures["version"]),
-        ("schema version", str(figures["schema_version"])),
-        ("file size", bytes_text(figures["file_bytes"])),
-        ("rows", f"{figures['rows']:,}"),
-        ("segments", f"{figures['segments']:,}"),
-        ("run", _run(trace)),
-        ("engines", ", ".join(trace.engines)),
-        ("channels", ", ".join(trace.channels)),
-        ("tiles", ", ".join(trace.tiles)),
-    ]
-    if all(name in recipe for name in _REPRODUCE):
-        files = "--hw, --workload and --mapping of `simaccel run`"
-        rows.append(("reproduced by", f"header/{', header/'.join(_REPRODUCE)}: {files}"))
-    elif recipe:
-        rows.append(("reproduced by", f"header/{', header/'.join(recipe)}"))
-    if missing := trace.unreadable():
-        rows.append(("can't be shown", missing))
+def _rows(trace: TraceReader, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of the JSON as text, with the time of the run and what was checked."""
+    texts = {"file_bytes": bytes_text(found["file_bytes"]), "cycles": _run(trace)}
+    files = (f"header/{name}{_TAKEN.get(name, '')}" for name in found["reproduced_by"])
+    texts["reproduced_by"] = ", ".join(files)
+    texts["partial"] = trace.unreadable()
     tiled = "rows of every engine cover the cycles without gap or overlap"
-    sums = tiled if trace.partial else "busy + stalls + idle = total for every engine"
-    return [row for row in [*rows, ("checked", sums)] if row[1]]
+    texts["sound"] = tiled if trace.partial else "busy + stalls + idle = total for every engine"
+    for name, value in found.items():
+        text = f"{value:,}" if isinstance(value, int) else value
+        text = texts.get(name, ", ".join(text) if isinstance(text, list) else text)
+        if text:
+            yield _NAMES.get(name, name.replace("_", " ")), text
 
 
 def _run(trace: TraceReader) -> str:
@@ -89,6 +80,14 @@ def _run(trace: TraceReader) -> str:
     if trace.header.accelerator:
         cycles += f" ({seconds_text(trace.accelerator().seconds(trace.cycles))})"
     return f"partial: ended at {cycles}, before its end" if trace.partial else f"whole, {cycles}"
+
+
+_NAMES: Final = {
+    "file_bytes": "file size",
+    "cycles": "run",
+    "partial": "can't be shown",
+    "sound": "checked",
+}
 
 
 @click.command(cls=Command)
