@@ -45,8 +45,8 @@ def stall_parts(
     yield from (*verdicts(analysis, part), "")
     if operator is None:
         yield overview_table(diagnosis, top)
-    for one in (*diagnosis.operators * (each and operator is None), part):
-        yield engines_table(one.engines, one.cycles, one.name, counts=True)
+    for shown in (*diagnosis.operators * (each and operator is None), part):
+        yield engines_table(shown.engines, shown.cycles, shown.name, counts=True)
     if waits := waits_table(part):
         yield waits
     if analysis.lacks:

@@ -60,15 +60,15 @@ def _describe_trace(trace: TraceReader) -> dict[str, Any]:
     }
 
 
-def _rows(trace: TraceReader, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(trace: TraceReader, described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields of the JSON as text, with the time of the run and what was checked."""
-    texts = {"file_bytes": bytes_text(found["file_bytes"]), "cycles": _run(trace)}
-    files = (f"header/{name}{_TAKEN.get(name, '')}" for name in found["reproduced_by"])
+    texts = {"file_bytes": bytes_text(described["file_bytes"]), "cycles": _run(trace)}
+    files = (f"header/{name}{_TAKEN.get(name, '')}" for name in described["reproduced_by"])
     texts["reproduced_by"] = ", ".join(files)
     texts["partial"] = trace.unreadable()
     tiled = "rows of every engine cover the cycles without gap or overlap"
     texts["sound"] = tiled if trace.partial else "busy + stalls + idle = total for every engine"
-    for name, value in found.items():
+    for name, value in described.items():
         text = f"{value:,}" if isinstance(value, int) else value
         text = texts.get(name, ", ".join(text) if isinstance(text, list) else text)
         if text:
