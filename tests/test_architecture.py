@@ -52,8 +52,8 @@ BASE = {"errors", "lazy", "numbers", "pareto", "units", "version", "plugins", "f
 CORE = {*BASE, "workload", "hardware", "mapping", "analytic", "program", "machine", "trace", "run"}
 """What answers how many cycles a mapping takes, and why; all else uses it."""
 LAYERS |= {"run": CORE - {"run", "trace"}}
+LAYERS |= {"diagnosis": {*CORE}}
 LAYERS |= {"study": {*LAYERS}}
-LAYERS |= {"diagnosis": {*LAYERS}}
 LAYERS |= {"report": {*LAYERS}}
 LAYERS |= {"verbs": {*LAYERS}}
 LAYERS |= {"cli": {*LAYERS}}

@@ -29,7 +29,7 @@ NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
 UNIT_NAMES = {"array", "sfu", "link"}
 SECTIONS = {
     "papers/maestro/commands/attribution.py",
-    "run/limits.py",
+    "diagnosis/limits.py",
     "importers/accelerators.py",
     "importers/scalesim/configuration.py",
     "importers/timeloop/architecture.py",

@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import Final
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.diagnosis.limits import waiting_by_cause
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.run.limits import waiting_by_cause
 
 TOTAL: Final = "total"
 MACS: Final = "MACs / PEs"

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
+from simaccel.diagnosis.limits import (
+    FreeArray,
+    RunLimit,
+    loading_cycles,
+    next_limit,
+    only_memory,
+    waits_of_unit,
+    without_loading,
+)
 from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec, Stationarity
 from simaccel.hardware.cores import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
@@ -24,24 +33,9 @@ from simaccel.hardware.spec import Spec, copy_spec
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
-from simaccel.program.program import Program, Sfu, commands
-from simaccel.program.text import program_text
-from simaccel.run.limits import (
-    FreeArray,
-    RunLimit,
-    loading_cycles,
-    next_limit,
-    only_memory,
-    waits_of_unit,
-    without_loading,
-)
+from simaccel.program.program import Program
 from simaccel.run.run import RunResult
-from simaccel.study.store import cache, code_digest, result_key
 from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNFILLED, UNITS, Cause
-from simaccel.workload import VECTORS
-
-if TYPE_CHECKING:
-    from simaccel.trace import TraceReader
 
 FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
 """Units whose row says how they are freed."""
@@ -134,48 +128,6 @@ def what_if(
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIfResult(freed[0], tuple(freed[1:]))
-
-
-def remembered_what_if(
-    accelerator: Accelerator,
-    program: Program,
-    progress: Progress | None = None,
-    trace: TraceReader | None = None,
-) -> WhatIfResult:
-    """Return the result of ``what_if`` for all its cases, from the store if it is there.
-
-    Programs with a plug-in's operator aren't stored, as the key doesn't include its code.
-    ``trace``: of this program; if this version wrote it, its run needn't be repeated.
-    """
-    works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
-    if not works <= VECTORS.own.keys():
-        return what_if(accelerator, program, progress=progress)
-    base = None if trace is None else _run_of_trace(trace)
-    store, key = cache(), result_key("what-if", accelerator, program=program_text(program))
-    answer = store.recall(key, _read_result)
-    if answer is None:
-        answer = what_if(accelerator, program, progress=progress, base=base)
-        store.remember(key, asdict(answer))
-    return answer
-
-
-def _run_of_trace(trace: TraceReader) -> FreedRun | None:
-    """Return the run of a trace, if this version wrote it with its figures."""
-    operators = trace.figures.get("operators")
-    if trace.header.code != code_digest() or trace.partial or not operators:
-        return None
-    cycles = {one["name"]: one.get("cycles") for one in operators}
-    if None in cycles.values():
-        return None
-    return FreedRun((), trace.cycles, cycles, waited_for_ports(trace.totals))
-
-
-def _read_result(found: dict[str, Any]) -> WhatIfResult:
-    base, *freed = (
-        FreedRun(**{**one, "resources": tuple(one["resources"])})
-        for one in (found["base"], *found["freed"])
-    )
-    return WhatIfResult(base, tuple(freed))
 
 
 def _absent(accelerator: Accelerator) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.diagnosis.limits import OF_UNIT, operators_of
 from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
@@ -16,7 +17,6 @@ from simaccel.hardware.cores import CORE_NOC, without_core
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.tables import Column, Row, Table, figure_columns, pick, tabulate
 from simaccel.report.units import error_text, fine_share_text, short_share_text
-from simaccel.run.limits import OF_UNIT, operators_of
 from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload

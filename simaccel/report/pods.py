@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.memories import resident_bytes
 from simaccel.dataflows import DEPLOYED
+from simaccel.diagnosis.limits import attention_operators, kind_of, operators_of
 from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
@@ -22,7 +23,6 @@ from simaccel.report.units import (
     seconds_text,
     short_share_text,
 )
-from simaccel.run.limits import attention_operators, kind_of, operators_of
 from simaccel.schedulers.parallel import ParallelDegrees
 from simaccel.schedulers.split_ways import degrees_of_fewer_groups
 from simaccel.study.experiment import ExperimentResult

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.memories import dram_by_class, reformed_dram_bytes
+from simaccel.diagnosis.limits import OF_UNIT, Row, computing_unit, kind_of, waiting_by_cause
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.what_if import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.hardware import Accelerator
@@ -29,7 +30,6 @@ from simaccel.report.units import (
     short_share_text,
     terms_text,
 )
-from simaccel.run.limits import OF_UNIT, Row, computing_unit, kind_of, waiting_by_cause
 from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simaccel.analytic.memories import dram_by_class
+from simaccel.diagnosis.limits import computing_unit, kind_of
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text
-from simaccel.run.limits import computing_unit, kind_of
 from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,

@@ -10,20 +10,14 @@ from typing import Any, Final
 
 from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.diagnosis.verdict import (
-    StallAnalysis,
-    VerdictFigures,
-    cycles_of,
-    is_bound,
-    speedup,
-    worst_causes,
-)
+from simaccel.diagnosis.verdict import VerdictFigures, cycles_of, is_bound, speedup, worst_causes
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.hardware.cores import without_core
 from simaccel.report.results import cause_heading, columns_of, engines_table
 from simaccel.report.tables import Column, Table, pick, tabulate, texts
 from simaccel.report.units import bytes_text, count_text, short_share_text
 from simaccel.report.verdict import engine_text, freed_text, sentences
+from simaccel.study.stall_analysis import StallAnalysis
 from simaccel.trace import Stall
 from simaccel.units import ARRAY, FREED, LIMITS, SFU, cause_text
 

@@ -14,6 +14,7 @@ from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.memories import dram_by_class, share_buffer
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.dataflows import DEPLOYED
+from simaccel.diagnosis.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.hardware.cores import CHIP, core_of_name
@@ -23,7 +24,6 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
-from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
 from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
 from simaccel.schedulers import MAPSPACES, Options, settle_options
 from simaccel.search.accounts import ObjectiveLosses

@@ -14,7 +14,7 @@ from simaccel.verbs.showing import Plot, Rows, ShownResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from simaccel.diagnosis.verdict import StallAnalysis
+    from simaccel.study.stall_analysis import StallAnalysis
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +82,7 @@ class Trace(trace.TraceReader):
             InputError: the run has no such operator.
             TraceError: the trace is damaged, or holds no cycle.
         """
-        from simaccel.diagnosis.verdict import analyse_stalls
+        from simaccel.study.stall_analysis import analyse_stalls
 
         self.check()
         analysis = analyse_stalls(self, operator, what_if=what_if, proposes=False)

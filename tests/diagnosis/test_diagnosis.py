@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from simaccel.diagnosis.limits import kind_of
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis, diagnose
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
-from simaccel.run.limits import kind_of
 from simaccel.study.recording import record
 from simaccel.trace import Stall, TraceReader
 from simaccel.workload import ModelDimensions, attention, build

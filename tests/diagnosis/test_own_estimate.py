@@ -10,10 +10,10 @@ from simaccel import build, gemm, load_accelerator, simulate
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.diagnosis.own_estimate import own_estimate
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.diagnosis.verdict import Proposal, propose
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.estimates import of_result
+from simaccel.study.stall_analysis import Proposal, propose
 from simaccel.workload import Workload
 
 RUN = OperatorRun(

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.diagnosis import what_if as module
 from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.what_if import (
     CASES,
@@ -17,7 +16,6 @@ from simaccel.diagnosis.what_if import (
     FreedRun,
     WhatIfResult,
     free,
-    remembered_what_if,
     takes_time,
     what_if,
 )
@@ -29,7 +27,9 @@ from simaccel.program.fit import rings
 from simaccel.program.lowering import lower, lower_group
 from simaccel.program.program import Program, commands, tiles_of
 from simaccel.schedulers import make_mapping
+from simaccel.study import stall_analysis as module
 from simaccel.study.recording import record
+from simaccel.study.stall_analysis import remembered_what_if
 from simaccel.trace import TraceReader
 from simaccel.workload import VECTORS, build, gemm
 from tests.draws import DRAWS

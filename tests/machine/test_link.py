@@ -1,12 +1,12 @@
 """Links on the machine: time lines by hand, and chips of which one stands for all."""
 
 from simaccel.diagnosis.check_chips import check_chips
+from simaccel.diagnosis.limits import rows_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import REMOTE
 from simaccel.machine.machine import Machine
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
-from simaccel.run.limits import rows_of
 from simaccel.study.experiment import simulate
 from tests.agreement import run_exactly
 from tests.machine.accelerators import accelerator

@@ -5,7 +5,7 @@ import json
 from rich.console import Console, RenderableType
 
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.diagnosis.verdict import Proposal, StallAnalysis, speedup
+from simaccel.diagnosis.verdict import speedup
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
 from simaccel.report.results import engines_table
 from simaccel.report.stalls import (
@@ -15,6 +15,7 @@ from simaccel.report.stalls import (
     waits_table,
     what_if_table,
 )
+from simaccel.study.stall_analysis import Proposal, StallAnalysis
 from simaccel.trace import Stall
 
 WAIT = Stall("array", "A", "dram_bandwidth", "V", "ready", "dma_in1", 300)

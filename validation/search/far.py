@@ -17,9 +17,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from simaccel.diagnosis.limits import waiting_by_cause
 from simaccel.errors import SimaccelError
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.run.limits import waiting_by_cause
 from simaccel.schedulers import Options
 from simaccel.study.experiment import result_json, simulate
 from simaccel.workload import build

@@ -55,8 +55,8 @@ def stalls(
     are of that window; the gains are always those of the whole run.
     """
     with checked_trace(file, accounts=True) as opened:
-        from simaccel.diagnosis.verdict import analyse_stalls
         from simaccel.report.stalls import stall_parts, stalls_json
+        from simaccel.study.stall_analysis import analyse_stalls
         from simaccel.trace import TraceError
 
         if not opened.cycles:
@@ -74,8 +74,8 @@ def stalls(
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return the analysis of a trace's stalls, with what-if runs if ``what_if``."""
-    from simaccel.diagnosis.verdict import analyse_stalls
     from simaccel.report.stalls import verdicts
+    from simaccel.study.stall_analysis import analyse_stalls
 
     with ProgressBar("what if") as bar:
         analysis = analyse_stalls(trace, what_if=what_if, progress=bar.show)

@@ -12,13 +12,13 @@ from typing import Final
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
+from simaccel.diagnosis.limits import attention_operators, operators_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.quantity import LARGEST
 from simaccel.numbers import BYTE
 from simaccel.report.tables import Column, Row, Table, figure_columns, tabulate, texts
 from simaccel.report.units import rate_text
-from simaccel.run.limits import attention_operators, operators_of
 from simaccel.schedulers import Options
 from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import total_of

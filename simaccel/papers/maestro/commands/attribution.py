@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from simaccel.diagnosis.limits import FreeArray
 from simaccel.diagnosis.what_if import free, takes_time
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.spec import copy_spec
 from simaccel.machine.machine import Machine
 from simaccel.papers.maestro.commands.disagreement import AssumptionShare
 from simaccel.papers.maestro.commands.explanation import GroupExplanation
-from simaccel.run.limits import FreeArray
 from simaccel.study.experiment import ExperimentResult
 
 _LATENCY: Final = ("dram_latency",)

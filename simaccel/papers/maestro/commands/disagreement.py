@@ -9,13 +9,13 @@ from typing import Final, Literal
 
 from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction
+from simaccel.diagnosis.limits import waiting_by_cause
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
 from simaccel.mapping.view import TensorView
 from simaccel.papers.maestro.analysis.runtime import OperatorTime
-from simaccel.run.limits import waiting_by_cause
 
 TOLERANCE: Final = 0.02
 """Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""

@@ -18,6 +18,7 @@ from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
+from simaccel.diagnosis.limits import computing_unit
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -33,7 +34,6 @@ from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.maestro.analysis.runtime import operator_times
 from simaccel.papers.maestro.commands import disagreement
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
-from simaccel.run.limits import computing_unit
 from simaccel.study.experiment import ExperimentResult
 from simaccel.workload import Einsum
 from simaccel.workload.names import tensor_of

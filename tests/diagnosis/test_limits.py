@@ -8,12 +8,12 @@ import pytest
 from simaccel import build
 from simaccel.analytic.floor.compulsory import least_dram_bytes
 from simaccel.analytic.memories import dram_by_class
+from simaccel.diagnosis.limits import computing_unit, loading_cycles, only_memory, waiting_by_cause
 from simaccel.diagnosis.what_if import longest_wait, speedup_without, speedups_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.results import answer_line
-from simaccel.run.limits import computing_unit, loading_cycles, only_memory, waiting_by_cause
 from simaccel.schedulers import Options
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.units import FIELDS, LIMITS, STALLS
