@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -92,6 +92,8 @@ class ExperimentOptions:
         workload, accelerator, name = gather_placed(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
+        if self.overrides:
+            warn_of_unused_fields(self.overrides, [accelerator])
         if self.mapping is None:
             dataflow = self.choose_dataflow(name, workload, accelerator)
             return compile_for(workload, accelerator, dataflow, self.options), accelerator, dataflow
@@ -275,3 +277,23 @@ def warn_of_default_formats(accelerator: Accelerator, name: str) -> None:
             "cache: int8}, or ask for --precision",
             err=True,
         )
+
+
+def warn_of_unused_fields(texts: Iterable[str], accelerators: Iterable[Accelerator]) -> None:
+    """Warn of fields of memories that were set and that no accelerator's memory model uses.
+
+    ``texts``: what was set, each a field, or FIELD=VALUES.
+    """
+    from simaccel.hardware import DramSpec
+
+    memories: dict[str, set[str]] = {}
+    for accelerator in accelerators:
+        for name, memory in accelerator.memories.by_class().items():
+            memories.setdefault(f"memories.{name}", set()).add(memory.model)
+        memories.setdefault("dram", set()).add(accelerator.dram.model)
+    for path in dict.fromkeys(text.partition("=")[0].strip() for text in texts):
+        section, _, name = path.rpartition(".")
+        models, needed = memories.get(section, set()), DramSpec.MODEL_OF.get(name)
+        if models and needed and needed not in models:
+            text = f"{path} changes nothing, only {section}.model={needed} uses it"
+            click.echo(f"warning: {text}; it is {' and '.join(sorted(models))}", err=True)

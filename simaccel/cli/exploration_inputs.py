@@ -13,6 +13,7 @@ from simaccel.cli.experiment_options import (
     accelerator_paths,
     read_accelerator,
     read_dataflows,
+    warn_of_unused_fields,
 )
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.settings import fault, take_fields
@@ -99,6 +100,8 @@ class WantedSpace:
             partial(require_sizes, "--axis", axes, loads),
             partial(require_once, "--axis", self.axes, options, self.overrides, self.workloads),
         )
+        if not any(text.partition("=")[0].endswith((".model", "dram")) for text in self.axes):
+            warn_of_unused_fields([*self.overrides, *self.axes], hardware)
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 
     def limits(self) -> tuple[FigureLimit, ...]:

@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.experiment_options import ExperimentOptions
+from simaccel.cli.experiment_options import ExperimentOptions, warn_of_unused_fields
 from simaccel.cli.settings import fault, listed_values
 from simaccel.errors import InputError, gather, require_none
 from simaccel.numbers import is_logarithmic
@@ -111,6 +111,7 @@ class WantedRows:
         own = self._points_of(first)
         made = gather(*(partial(self._points_of, other) for other in others))
         every = [*own, *(point for points in made for point in points)]
+        warn_of_unused_fields([*experiment.overrides, *self.sweep], [p.accelerator for p in every])
         return stage(every, self.stages, self.micro_batches)
 
     def _points_of(self, variant: Variant) -> list[Point]:

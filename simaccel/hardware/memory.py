@@ -92,6 +92,13 @@ class DramSpec(Spec):
 
     WRITTEN: ClassVar = ("in_flight_bytes",)
 
+    MODEL_OF: ClassVar[Mapping[str, str]] = {
+        "map": "banked",
+        "request_bytes": "requests",
+        "requests_in_flight": "requests",
+    }
+    """The model that alone uses a field."""
+
     bandwidth_bytes_per_second: BytesPerSecond
     channels: Count = 1
     interleave_bytes: Bytes = 256

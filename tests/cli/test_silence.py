@@ -83,6 +83,33 @@ def test_a_flag_twice_and_two_fields_are_no_contradiction(cli: Call) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "models"),
+    [
+        ("run --dataflow naive --quiet --set dram.map=rbc", "channel"),
+        ("compare --dataflow naive --sweep dram.map=rbc,bgil", "channel"),
+        ("compare --dataflow naive --set dram.map=rbc --sweep dram.model=channel,banked", ""),
+        (
+            (
+                "compare --dataflow naive --set dram.map=rbc --set dram.request_bytes=64 "
+                "--set dram.requests_in_flight=4 --sweep dram.model=channel,requests"
+            ),
+            "channel and requests",
+        ),
+        ("explore --dataflow naive --axis dram.map=rbc,bgil", "channel"),
+        ("explore --dataflow naive --set dram.map=rbc --axis dram.model=channel,banked", ""),
+    ],
+)
+def test_a_field_that_no_memory_model_uses_is_named(cli: Call, line: str, models: str) -> None:
+    name, options = line.split(maxsplit=1)
+    result = cli(f"{name} {GEMM} {options} --set dram.part=HBM2")
+    assert result.exit_code == 0
+    text = f"warning: dram.map changes nothing, only dram.model=banked uses it; it is {models}\n"
+    assert [one + "\n" for one in result.stderr.splitlines() if "warning" in one] == (
+        [text] if models else []
+    )
+
+
+@pytest.mark.parametrize(
     "line",
     [
         ("--\x1b[31m",),
