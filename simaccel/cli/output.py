@@ -199,11 +199,11 @@ class OutputFiles:
             require_parquet("--parquet", "--csv")
         require_target(path, text=option not in _BINARY, **self._how)
 
-    def write(self, option: str, make: Callable[..., Any]) -> list[str]:
+    def write(self, option: str, make: Callable[..., Any], kind: str = "") -> list[str]:
         """Write the file of an option, if it is given; return the line that reports it.
 
         ``make`` returns a figure, or text as a whole or in pieces; for binary files it writes to a
-        path.
+        path. ``kind``: what the file is called, where that doesn't follow from the option.
         """
         path = self.paths.get(option)
         if path is None:
@@ -221,7 +221,7 @@ class OutputFiles:
                 text: str | Iterable[str] = make()
                 for piece in [text] if isinstance(text, str) else text:
                     stream.write(piece)
-        return [f"{_WORDS.get(option, 'figure')}: {path}"]
+        return [f"{kind or _WORDS.get(option, 'figure')}: {path}"]
 
     def show_rows(
         self,

@@ -246,3 +246,12 @@ def test_what_a_link_leads_to_is_replaced(cli: Call, tmp_path: Path) -> None:
     assert link.is_symlink()
     assert file.read_text().startswith("workload:")
     assert [path.name for path in file.parent.iterdir()] == ["file.yaml"]
+
+
+def test_written_files_are_reported(cli: Call, tmp_path: Path) -> None:
+    mapping, table, figure = (tmp_path / name for name in ("b.yaml", "b.csv", "b.svg"))
+    line = "bound --workload gemm --shape M=9,K=7,N=5 --set bytes-per-element=1 --buffer 99B"
+    shown = cli.printed(f"{line} -o {mapping} --csv {table} --plot {figure}")
+    assert shown.endswith(f"\nmapping: {mapping}\ntable: {table}\nfigure: {figure}\n")
+    assert all(path.stat().st_size for path in (mapping, table, figure))
+    assert cli.printed(f"{line} -o -") == mapping.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from simaccel.cli.choices import FUSIONS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import accelerator_paths, read_accelerator
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
-from simaccel.cli.output import OutputFiles, show, show_json
+from simaccel.cli.output import OutputFiles
 from simaccel.cli.settings import NamedValues, fault, option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
@@ -92,20 +92,15 @@ def bound(
     files.require()
     from simaccel.papers.orojenesis.commands.bounding import bound_of
     from simaccel.papers.orojenesis.single import Mapspace
-    from simaccel.report.tables import csv_text
 
     mapspace = Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
     )
     report = bound_of(workload, mapspace, fuse, accelerator, room)
     outputs = report.outputs()
-    if as_json:
-        show_json(outputs["document"]())
-    elif not files.prints:
-        show(report.title, *outputs["parts"]())
-    files.write("--csv", lambda: csv_text(outputs["csv"]()))
-    files.write("-o", lambda: _mapping_of(report))
-    files.write("--plot", outputs["plot"])
+    mapping = files.write("-o", lambda: _mapping_of(report), "mapping")
+    parts = outputs.pop("parts")
+    files.show_rows(report.title, lambda: [*parts(), *mapping], **outputs, as_json=as_json)
 
 
 def _room(buffer: str | None) -> int | None:
