@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.floor.compulsory import least_dram_bytes
+from simaccel.analytic.floor.compulsory import distinct_bytes, least_dram_bytes
 from simaccel.analytic.memories import dram_by_class
 from simaccel.analytic.native import masked_macs, roofline_cycles
 from simaccel.errors import InputError
@@ -245,6 +245,19 @@ def test_the_least_bytes_of_a_decode_step() -> None:
     table, row = 128256 * 4096, 4096
     assert least["weights"] == 2 * (8_030_261_248 - table + row)
     assert least["cache"] == 32 * 2 * 8 * 128 * 2 * (99 + 1)
+    assert distinct_bytes(workload) == sum(least.values())
+
+
+def test_the_least_bytes_of_a_cache_that_is_made() -> None:
+    """A prefill writes its keys and values: they may stay on chip until they are read."""
+    least = least_dram_bytes(transformer("llama3-8b", prompt=16, scope="model"))
+    assert least["cache"] == 32 * 2 * 8 * 128 * 2 * 16
+
+
+def test_the_least_bytes_of_a_table_of_positions() -> None:
+    """Of GPT-2's 124,439,808 weights a step reads one of 1024 positions, and a row of a token."""
+    least = least_dram_bytes(transformer("gpt2", phase="decode", kv_len=99, scope="model"))
+    assert least["weights"] == 2 * (124_439_808 - 1024 * 768 + 768 + 768)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])

@@ -22,8 +22,7 @@ from simaccel.workload import CLASSES, Operand, Operator, Tensor, Workload, clas
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Positions = npt.NDArray[np.bool_] | range
-    Use = tuple[Operator, Operand]
+    Positions = npt.NDArray[np.intp] | range
 
 
 def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int:
@@ -81,33 +80,34 @@ def distinct_bytes(workload: Workload) -> int:
     >>> distinct_bytes(conv2d(m=2, c=3, p=4, q=4, r=1, s=1, stride=2, bytes_per_element=1))
     86
     """
-    reads: dict[str, list[Use]] = {}
-    writes: dict[str, list[Use]] = {}
+    return sum(least_dram_bytes(workload).values())
+
+
+def least_dram_bytes(workload: Workload) -> dict[str, int]:
+    """Return the bytes that no mapping saves, by class: what is used of each tensor, once.
+
+    Inputs and weights are read, outputs written; of caches the old elements that are used are read,
+    and the new ones written, which may stay on chip until they are used.
+    """
+    uses: dict[str, list[tuple[Operator, Operand, bool]]] = {}
     for operator in workload.operators:
-        for operand in operator.inputs:
-            reads.setdefault(operand.tensor, []).append((operator, operand))
-        writes.setdefault(operator.output.tensor, []).append((operator, operator.output))
-    return sum(
-        _bytes(workload, tensor, reads.get(name, []), writes.get(name, []))
-        for name, tensor in workload.tensors.items()
-        if not tensor.shared  # it is on the chip
-    )
-
-
-def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Use]) -> int:
-    total = 0
-    if tensor.kind in ("input", "weight", "cache") and read:
-        times = max(workload.times(op.name) for op, _ in read)
-        boxes = [[*_used_positions(tensor, operand, op.ranks)] for op, operand in read]
-        count = _union(boxes, workload.shapes[tensor.name])
+        for label, operand in operands_of(operator):
+            use = operator, operand, label == "output"
+            uses.setdefault(operand.tensor, []).append(use)
+    by_class = dict.fromkeys(CLASSES, 0)
+    for name, found in uses.items():
+        tensor = workload.tensors[name]
+        if tensor.kind == "intermediate" or tensor.shared:  # it may stay on the chip, or is there
+            continue
+        made = [math.prod(used.shape(op.ranks)) for op, used, is_made in found if is_made]
+        count = sum(made)
+        if len(made) < len(found) and tensor.kind != "output":
+            boxes = [[*_used_positions(tensor, used, op.ranks)] for op, used, _ in found]
+            count = max(count, _union(boxes, workload.shapes[name]))
         count = count if tensor.distinct is None else min(count, tensor.distinct)
-        total += times * in_bytes(count, tensor.bits)
-    if tensor.kind in ("output", "cache") and written:
-        times = max(workload.times(op.name) for op, _ in written)
-        count = sum(math.prod(operand.shape(op.ranks)) for op, operand in written)
-        count = count if tensor.distinct is None else min(count, tensor.distinct)
-        total += times * in_bytes(count, tensor.bits)
-    return total
+        times = max(workload.times(op.name) for op, *_ in found)
+        by_class[class_of(tensor.kind)] += times * in_bytes(count, tensor.bits)
+    return by_class
 
 
 def _used_positions(
@@ -125,58 +125,26 @@ def _used_positions(
             marks[np.flatnonzero(marks)[:, None] + factor * np.arange(ranks[rank])] = True
         marks[:first] = False
         marks[end:] = False
-        yield marks
+        yield np.flatnonzero(marks)
 
 
 def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
     """Return the number of elements in the union of boxes."""
-    counts = [math.prod(map(_count, box)) for box in boxes]
-    if len(boxes) == 1 or all(_is_same(boxes[0], box) for box in boxes):
-        return counts[0]
-    if math.prod(shape) > _MOST_MARKED:
+    counts = [math.prod(map(len, box)) for box in boxes]
+    largest = boxes[counts.index(max(counts))]
+    if math.prod(shape) > _MOST_MARKED or all(_is_within(box, largest) for box in boxes):
         return max(counts)
     marks = np.zeros(tuple(shape), dtype=np.bool_)
     for box in boxes:
-        places = (np.asarray(d) if isinstance(d, range) else np.flatnonzero(d) for d in box)
-        marks[np.ix_(*places)] = True
+        marks[np.ix_(*map(np.asarray, box))] = True
     return int(np.count_nonzero(marks))
 
 
-def _count(dim: Positions) -> int:
-    return len(dim) if isinstance(dim, range) else int(np.count_nonzero(dim))
-
-
-def _is_same(box: Sequence[Positions], other: Sequence[Positions]) -> bool:
-    pairs = zip(box, other, strict=True)
-    return all(
-        a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)
-        for a, b in pairs
-    )
-
-
-def least_dram_bytes(workload: Workload) -> dict[str, int]:
-    """Return the bytes that no mapping saves: weights read once, old caches read, new ones written.
-
-    Inputs and outputs of the workload are activations; what lies between may stay on chip.
-    """
-    by_class = dict.fromkeys(CLASSES, 0)
-    written: dict[str, int] = {}
-    read: dict[str, set[str]] = {}
-    times: dict[str, int] = {}
-    for operator in workload.operators:
-        for label, source in operands_of(operator):
-            times[source.tensor] = max(times.get(source.tensor, 0), workload.times(operator.name))
-            if label == "output":
-                size = math.prod(source.shape(operator.ranks))
-                written[source.tensor] = written.get(source.tensor, 0) + size
-            else:
-                read.setdefault(source.tensor, set()).add(operator.name)
-    for name, tensor in workload.tensors.items():
-        whole, made = math.prod(workload.shapes[name]), written.get(name, 0)
-        elements = {
-            "intermediate": 0,
-            "output": made,
-            "cache": made + (whole - made if name in read else 0),
-        }.get(tensor.kind, whole)
-        by_class[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
-    return by_class
+def _is_within(box: Sequence[Positions], other: Sequence[Positions]) -> bool:
+    for a, b in zip(box, other, strict=True):
+        if isinstance(a, range) or isinstance(b, range):
+            if a is not b and a != b:
+                return False
+        elif not np.isin(a, b, assume_unique=True).all():
+            return False
+    return True
