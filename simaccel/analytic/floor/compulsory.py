@@ -89,23 +89,23 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
     Inputs and weights are read, outputs written; of caches the old elements that are used are read,
     and the new ones written, which may stay on chip until they are used.
     """
-    uses: dict[str, list[tuple[Operator, Operand, bool]]] = {}
+    by_tensor: dict[str, list[tuple[Operator, Operand, bool]]] = {}
     for operator in workload.operators:
         for label, operand in operands_of(operator):
             use = operator, operand, label == "output"
-            uses.setdefault(operand.tensor, []).append(use)
+            by_tensor.setdefault(operand.tensor, []).append(use)
     by_class = dict.fromkeys(CLASSES, 0)
-    for name, found in uses.items():
+    for name, uses in by_tensor.items():
         tensor = workload.tensors[name]
         if tensor.kind == "intermediate" or tensor.shared:  # it may stay on the chip, or is there
             continue
-        made = [math.prod(used.shape(op.ranks)) for op, used, is_made in found if is_made]
+        made = [math.prod(used.shape(op.ranks)) for op, used, is_made in uses if is_made]
         count = sum(made)
-        if len(made) < len(found) and tensor.kind != "output":
-            boxes = [[*_used_positions(tensor, used, op.ranks)] for op, used, _ in found]
+        if len(made) < len(uses) and tensor.kind != "output":
+            boxes = [[*_used_positions(tensor, used, op.ranks)] for op, used, _ in uses]
             count = max(count, _union(boxes, workload.shapes[name]))
         count = count if tensor.distinct is None else min(count, tensor.distinct)
-        times = max(workload.times(op.name) for op, *_ in found)
+        times = max(workload.times(op.name) for op, *_ in uses)
         by_class[class_of(tensor.kind)] += times * in_bytes(count, tensor.bits)
     return by_class
 
