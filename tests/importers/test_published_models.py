@@ -1,7 +1,6 @@
 """Published models by the sizes of their config.json: parameters, weights, what is refused."""
 
 import json
-import math
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,10 @@ from simaccel.files.documents import parse_document
 from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.hugging_face.families import FAMILIES
 from simaccel.importers.workloads import load_workload
-from simaccel.workload import Transformer, transformer
+from simaccel.workload import transformer
 from tests.draws import DRAWS
 from tests.refusals import faults_of
+from tests.workload.language.reference import weights_read, weights_unread
 
 MODELS: Final[dict[str, Any]] = parse_document(
     (Path(__file__).parent / "published_models.yaml").read_text()
@@ -50,19 +50,6 @@ def test_there_are_30_models_of_15_families() -> None:
     assert families <= {*FAMILIES, "gemma3_text"}
 
 
-def _weights(model: Transformer, prompt: int) -> int:
-    """Count the elements of all weights of a whole prefill, those of repeated layers often."""
-    workload = transformer(model, scope="model", prompt=prompt, experts="uniform")
-    times: dict[str, int] = {}
-    for operator in workload.operators:
-        times |= {read.tensor: workload.times(operator.name) for read in operator.inputs}
-    return sum(
-        times[name] * math.prod(workload.shapes[name])
-        for name, tensor in workload.tensors.items()
-        if tensor.kind == "weight"
-    )
-
-
 @pytest.mark.parametrize(
     "name", [name for name in MODELS if not re.match("bert|roberta|distil|t5|flan|umt5|vit", name)]
 )
@@ -73,10 +60,7 @@ def test_a_prefill_reads_all_parameters(tmp_path: Path, name: str) -> None:
         if key in config:
             config[key] = min(config[key], MOST_LAYERS)
     model, _ = load_config(_write(tmp_path, config))
-    table = model.vocabulary + model.positions
-    unread = (table - TOKENS * (1 + bool(model.positions))) * model.hidden
-    unread -= model.vocabulary * model.hidden * model.tied
-    assert _weights(model, TOKENS) == model.parameters - unread
+    assert weights_read(model, TOKENS) == model.parameters - weights_unread(model, TOKENS)
 
 
 def test_layers_without_experts_by_the_keys_of_families(tmp_path: Path) -> None:

@@ -1,10 +1,18 @@
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simaccel.files.catalogue import FOLDER, Catalogue
-from simaccel.workload import MODELS, build, load_document, parse_workload
+from simaccel.workload import (
+    MODELS,
+    NETWORKS,
+    TRANSFORMERS,
+    build,
+    load_document,
+    parse_workload,
+)
 from simaccel.workload.attention import attention_model, find_model, parse_model
 from tests.refusals import refusal_of
 
@@ -62,17 +70,25 @@ def test_names_are_distinct_and_found_in_any_case() -> None:
     assert build("transfo-xl-wt103", batch=1, seq_len=8).name == "trxl"
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_models_come_back_from_their_parameters(model: str) -> None:
-    workload = build(model, batch=2, seq_len=7, scope="model")
-    assert dict(workload.parameters) == {
-        "kind": "attention",
-        "model": model,
-        "batch": 2,
-        "seq_len": 7,
-        "scope": "model",
-        "bytes_by_tensor": {},
-    }
+def _asked() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each published workload with what may be asked of it."""
+    for name in MODELS:
+        yield name, {"batch": 2, "seq_len": 7, "scope": "model"}
+    for network in NETWORKS.values():
+        layer = [*network.layers][1]
+        yield network.name, {"bytes_by_tensor": {"W": 1}}
+        yield network.name, {"bytes_by_tensor": {"W": 1}, "layer": layer}
+    for name, model in TRANSFORMERS.items():
+        yield name, {"prompt": 70}
+        yield name, {"prompt": 9, "scope": "la"}
+        if not model.is_vision:
+            yield name, {"phase": "decode", "kv_len": 5}
+
+
+@pytest.mark.parametrize(("name", "asked"), [*_asked()])
+def test_a_workload_comes_back_from_its_parameters(name: str, asked: dict[str, Any]) -> None:
+    workload = build(name, **asked)
+    assert {**workload.parameters, **asked} == workload.parameters
     again = parse_workload(dict(workload.parameters))
     assert (again, again.parameters) == (workload, workload.parameters)
 

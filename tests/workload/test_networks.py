@@ -13,7 +13,6 @@ from simaccel.workload import (
     Product,
     find_network,
     network,
-    parse_workload,
 )
 from tests.refusals import refusal_of
 
@@ -206,16 +205,6 @@ def test_padding_and_stride_of_deepbench_follow_the_list() -> None:
 
 
 @pytest.mark.parametrize("one", NETWORKS.values(), ids=lambda one: one.name)
-def test_networks_come_back_from_their_parameters(one: Network) -> None:
-    layer = list(one.layers)[1]
-    for chosen in (None, layer):
-        workload = network(one.name, layer=chosen, bytes_by_tensor={"W": 1})
-        again = parse_workload(dict(workload.parameters))
-        assert (again, again.parameters) == (workload, workload.parameters)
-    assert [operator.name for operator in workload.operators] == [layer]
-
-
-@pytest.mark.parametrize("one", NETWORKS.values(), ids=lambda one: one.name)
 def test_a_network_is_whole_where_that_is_known(one: Network) -> None:
     known = "model" if one.nodes else "layers"
     assert network(one.name) == network(one.name, scope=known)
@@ -265,8 +254,6 @@ def test_whole_networks_have_the_layers_and_what_is_between(name: str, operators
     made = {one.output.tensor for one in whole.operators}
     assert {name for name in whole.tensors if name not in made} == {"image", *weights}
     assert [one.kind for one in whole.tensors.values()].count("output") == 1
-    again = parse_workload(dict(whole.parameters))
-    assert (again, again.parameters) == (whole, whole.parameters)
 
 
 def test_padding_is_a_border_that_nobody_writes() -> None:

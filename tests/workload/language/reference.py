@@ -7,10 +7,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.workload import Transformer
+from simaccel.workload import Transformer, transformer
 
 Array = npt.NDArray[np.float64]
 Values = Mapping[str, Array]
+
+
+def weights_read(model: Transformer, tokens: int) -> int:
+    """Count the elements of all weights of a whole prefill, those of repeated layers often."""
+    workload = transformer(model, scope="model", prompt=tokens, experts="uniform")
+    times: dict[str, int] = {}
+    for operator in workload.operators:
+        times |= {read.tensor: workload.times(operator.name) for read in operator.inputs}
+    return sum(
+        times[name] * math.prod(workload.shapes[name])
+        for name, tensor in workload.tensors.items()
+        if tensor.kind == "weight"
+    )
+
+
+def weights_unread(model: Transformer, tokens: int) -> int:
+    """Count those of the tables of words and positions but of so many; a tied one is read whole."""
+    if model.is_vision:
+        return 0
+    read = tokens * (1 + bool(model.positions))
+    unread = model.vocabulary + model.positions - read - model.vocabulary * model.tied
+    return unread * model.hidden
 
 
 def small(**changed: Any) -> Transformer:  # noqa: ANN401 - any field

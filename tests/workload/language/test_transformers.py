@@ -1,6 +1,5 @@
 """Sizes, MACs and bytes of transformers against what their authors publish."""
 
-import math
 from typing import Any
 
 import pytest
@@ -13,14 +12,13 @@ from simaccel.workload import (
     Transformer,
     class_of,
     find_transformer,
-    parse_workload,
     transformer,
 )
 from simaccel.workload.language.experts import expert_counts
 from simaccel.workload.language.phase import PhaseTokens
 from tests.data_files import data_beside
 from tests.refusals import faults_of, refusal_of
-from tests.workload.language.reference import small
+from tests.workload.language.reference import small, weights_read, weights_unread
 
 DATA = data_beside(__file__)
 
@@ -60,27 +58,9 @@ def test_active_parameters_of_mixtral() -> None:
     assert round(find_transformer("mixtral").active_parameters / 1e9) == 13
 
 
-def _weights(model: Transformer, **asked: Any) -> int:  # noqa: ANN401 - what transformer takes
-    """Count the elements of all weights of a whole run."""
-    workload = transformer(model, scope="model", **asked)
-    times: dict[str, int] = {}
-    for operator in workload.operators:
-        for one in operator.inputs:
-            times[one.tensor] = workload.times(operator.name)
-    return sum(
-        times[name] * math.prod(workload.shapes[name])
-        for name, tensor in workload.tensors.items()
-        if tensor.kind == "weight"
-    )
-
-
 @pytest.mark.parametrize("model", TRANSFORMERS.values(), ids=lambda one: one.name)
 def test_a_run_reads_all_weights_but_unused_rows_of_tables(model: Transformer) -> None:
-    rows, table = 16, model.vocabulary + model.positions
-    unread = 0 if model.is_vision else (table - rows * (2 if model.positions else 1)) * model.hidden
-    if model.tied:
-        unread -= model.vocabulary * model.hidden  # the logits read all of it
-    assert _weights(model, prompt=rows) == model.parameters - unread
+    assert weights_read(model, 16) == model.parameters - weights_unread(model, 16)
 
 
 def test_macs_of_a_vision_transformer() -> None:
@@ -202,16 +182,6 @@ def test_element_sizes_by_class_and_tensor() -> None:
     )
     widths = {name: one.bytes_per_element for name, one in workload.tensors.items()}
     assert (widths["Wq"], widths["K"], widths["Q"], widths["S"]) == (1, 1, 2, 4)
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_runs_come_back_from_their_parameters(name: str) -> None:
-    for asked in ({"prompt": 70}, {"phase": "decode", "kv_len": 5}, {"prompt": 9, "scope": "la"}):
-        if name == "vit-b16" and "kv_len" in asked:
-            continue
-        workload = transformer(name, **asked)
-        again = parse_workload(dict(workload.parameters))
-        assert (again, again.parameters) == (workload, workload.parameters)
 
 
 @pytest.mark.parametrize(("asked", "said"), DATA["refused"])
