@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import h5py
 import pytest
 import yaml
 
@@ -51,14 +49,6 @@ def test_a_mapping_for_another_workload_is_refused(cli: Call, tmp_path: Path) ->
     assert "not for gemm (" in found[0]
 
 
-def test_a_tile_larger_than_its_rank_is_refused(cli: Call, tmp_path: Path) -> None:
-    file = _map(cli, tmp_path)
-    file.write_text(file.read_text().replace("- do gemm", "- loop n 6\n  - do gemm"))
-    (message,) = cli.messages(f"run {GEMM} --mapping {file}")
-    assert message.startswith(f"{file}: groups[0].tree[")
-    assert message.endswith("]: got 'loop n 6'; allowed: pieces of 1 to 5, the size of n")
-
-
 @pytest.mark.parametrize("command", ["run", "estimate", "run --dry-run"])
 def test_a_mapping_that_does_not_fit_is_refused_with_its_tiles(
     cli: Call, tmp_path: Path, command: str
@@ -99,25 +89,6 @@ def test_a_folder_that_can_not_be_written_is_refused(
     (message,) = cli.messages(f"run {GEMM} --trace {file}")
     assert message.startswith(f"{file}: output folder: got ")
     assert message.endswith("allowed: a writable folder")
-
-
-def test_a_trace_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
-    good = tmp_path / "good.h5"
-    assert cli(f"run {GEMM} --trace {good}").exit_code == 0
-    text = tmp_path / "text.h5"
-    text.write_text("not HDF5")
-    (message,) = cli.messages(f"trace info {text}")
-    assert "is not an HDF5 file; allowed: a trace file" in message
-    cut = tmp_path / "cut.h5"
-    cut.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
-    (message,) = cli.messages(f"trace info {cut}")
-    assert message.startswith(f"{cut}: damaged: ")
-    other = tmp_path / "other.h5"
-    shutil.copy(good, other)
-    with h5py.File(other, "r+") as file:
-        file.attrs["schema_version"] = 99
-    (message,) = cli.messages(f"trace info {other}")
-    assert "has schema version 99, of a newer simaccel; allowed: schema version" in message
 
 
 @pytest.mark.parametrize(

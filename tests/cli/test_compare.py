@@ -11,7 +11,6 @@ import pytest
 
 from simaccel.cli.forecast import processes_of
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import Axis, Point, Record, Setting, base_point
 from simaccel.study.runs import make_record
@@ -89,17 +88,6 @@ def test_idle_chips_are_said(cli: Call) -> None:
     line = "--hw tpu_v5e --workload bert --seq-len 96 --batch 6 --sweep chips=1,2,4"
     said = [one for one in cli.printed(f"compare {line}").splitlines() if "idle" in one]
     assert said == ["4, deployed: 3 of 4 chips work, the others are idle"]
-
-
-def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
-    found = cli.json(f"compare {SWEEP} {BUFFER} --jobs 1")
-    assert [one["buffer_bytes"] for one in found] == [128, 128, 256, 256, 512, 512]
-    workload = build("bert", batch=1, seq_len=4, scope="la")
-    for one in found:
-        toy = load_accelerator("toy", [f"buffer.capacity_bytes={one['buffer_bytes']}"])
-        alone = simulate(workload, toy, one["dataflow"])
-        assert (one["cycles"], one["utilisation"]) == (alone.run.cycles, alone.utilisation)
-    assert len({one["cycles"] for one in found}) > 2
 
 
 def test_speedup_is_against_the_same_point(cli: Call) -> None:

@@ -116,18 +116,6 @@ def test_a_check_compares_every_operator(cli: Call) -> None:
     assert all(one["compared"] == one["elements"] for one in found)
 
 
-def test_a_saved_mapping_runs_as_the_dataflow_did(cli: Call, tmp_path: Path) -> None:
-    file = tmp_path / "mapping.yaml"
-    saved = cli(f"map {ATTENTION} --dataflow flash -o {file}")
-    assert saved.exit_code == 0, saved.stderr
-    assert "fork" in cli(f"map {ATTENTION} --dataflow flash").stdout
-    runs = [
-        cli(f"run {ATTENTION} {how} --quiet") for how in (f"--mapping {file}", "--dataflow flash")
-    ]
-    assert runs[0].exit_code == 0, runs[0].stderr
-    assert runs[0].stdout == runs[1].stdout
-
-
 def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.h5"
     figures = cli.json(f"run {GEMM} --trace {file}")

@@ -118,17 +118,6 @@ def test_what_if_frees_the_banks() -> None:
     assert ("dram_banks",) not in {f.resources for f in what_if(channel, program).freed}
 
 
-@pytest.mark.parametrize("part", ["LPDDR4-3200x16", "DDR5-4800", "HBM3"])
-def test_fast_forward_changes_nothing(part: str) -> None:
-    changes = ["dram.model=banked", f"dram.part={part}", "buffer.capacity_bytes=4 KiB"]
-    on = load_accelerator("toy", changes)
-    workload = gemm(m=50, k=33, n=70)
-    program = lower(workload, make_mapping(workload, on, "naive"))
-    fast, slow = (Machine(on, program, fast_forward=way).run() for way in (True, False))
-    assert fast.cycles == slow.cycles
-    assert fast.engines == slow.engines
-
-
 @pytest.mark.parametrize(("m", "k", "n"), [(512, 512, 512), (384, 64, 4096), (77, 129, 1000)])
 def test_banks_take_time(m: int, k: int, n: int) -> None:
     """Half of the second one's time is bank conflicts: columns of a matrix with rows of 8 KiB.

@@ -1,7 +1,6 @@
 """Explorations: figures are those of single runs, and the store changes nothing of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from operator import le
 from pathlib import Path
@@ -116,22 +115,6 @@ def test_limits_leave_designs_out_before_and_after_they_run() -> None:
         assert one.within == (small and figures["power_mw"] <= powers[len(powers) // 2])
         assert (one.figures is not None) == small
         assert one.within >= one.frontier
-
-
-def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
-    spatial = replace(SPACE, accelerators=(load_accelerator("toy_linear"),), axes=())
-    with open_workers(1) as team:
-        found = explore(
-            spatial.dimensions,
-            spatial.designs([0]),
-            ExplorationObjective(),
-            team,
-            store=ResultStore(),
-        )
-    assert [one.figures for one in found.rows] == [None]
-    assert found.rows[0].problem == (
-        "dataflow naive takes systolic arrays; toy_linear has a spatial one"
-    )
 
 
 def _bytes(found: ExploredDesigns) -> str:
