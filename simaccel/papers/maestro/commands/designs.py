@@ -121,16 +121,18 @@ def _axes(texts: Sequence[str]) -> _Sizes:
     from simaccel.study.parameters import read_axis
 
     known = _parameters()
-    read = partial(read_axis, "--axis", find=known.get, most=MOST_DESIGNS)
     sizes: _Sizes = {}
+    read = []
     for text in texts:
         name = text.partition("=")[0].strip()
+        most = _MOST_ANALYSED if name in DESIGN_AXES[:2] else MOST_DESIGNS
+        read.append(partial(read_axis, "--axis", text, most, known.get))
         if "=" in text and name not in known:
             allowed = f"{', '.join(known)} alone, as a description's own design space; " + suggest(
                 name, known
             )
             raise InputError([fault("--axis", name, allowed)])
-    for settings in gather(*(partial(read, text) for text in texts)):
+    for settings in gather(*read):
         axis = settings[0].axis
         require_none(fault("--axis", axis.name, "once") for _ in [0] if axis.column in sizes)
         sizes[axis.column] = tuple(sorted(setting.value for setting in settings))
