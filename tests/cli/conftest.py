@@ -2,10 +2,12 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +19,20 @@ FIELDS = (
     *("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary"),
     *("gated", "rotary"),
 )
+
+
+def _commands(group: click.Group, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _commands(command, *words, name)
+        else:
+            yield (*words, name), command
+
+
+COMMANDS = [*_commands(main)]
+"""The words of each command, and the command."""
 
 
 class Call:

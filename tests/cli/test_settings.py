@@ -13,24 +13,10 @@ from simaccel.cli import main
 from simaccel.cli.command import Command, Commands
 from simaccel.cli.settings import SettingOption
 from simaccel.hardware import Accelerator
-from tests.cli.conftest import Call
+from tests.cli.conftest import COMMANDS, Call
 
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 MOST_OPTIONS = 25
-
-
-def _commands(group: click.Group, *words: str) -> list[tuple[tuple[str, ...], click.Command]]:
-    commands: list[tuple[tuple[str, ...], click.Command]] = []
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        inner = (*words, name)
-        commands += _commands(command, *inner) if isinstance(command, click.Group) else []
-        commands += [] if isinstance(command, click.Group) else [(inner, command)]
-    return commands
-
-
-COMMANDS = _commands(main)
 
 
 def _figures(text: str) -> dict[str, Any]:

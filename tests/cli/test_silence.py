@@ -25,32 +25,15 @@ from simaccel.search.effort import STRATEGIES
 from simaccel.study import runs
 from simaccel.study.points import Point, Record, StudyRow
 from simaccel.trace.guard import defer_interrupts
-from tests.cli.conftest import Call
+from tests.cli.conftest import COMMANDS, Call
 
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 
 
-def _commands(group: click.Command, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if not isinstance(group, click.Group):
-        return [words]
-    context = click.Context(group)
-    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
-    return [each for name, one in found.items() if one for each in _commands(one, (*words, name))]
-
-
-def _find(words: tuple[str, ...]) -> click.Command:
-    found: click.Command = main
-    for word in words:
-        assert isinstance(found, click.Group)
-        inner = found.get_command(click.Context(found), word)
-        assert inner is not None
-        found = inner
-    return found
-
-
-@pytest.mark.parametrize("words", _commands(main), ids=" ".join)
-def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> None:
-    command = _find(words)
+@pytest.mark.parametrize(("words", "command"), COMMANDS, ids=lambda each: str(each)[:30])
+def test_every_option_is_given_once_and_not_empty(
+    words: tuple[str, ...], command: click.Command
+) -> None:
     assert isinstance(command, Command)
     for param in command.params:
         name = param.opts[0] if isinstance(param, click.Option) else ""

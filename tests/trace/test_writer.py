@@ -185,38 +185,6 @@ def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("checkpoint", [0, 1, 2, 5, 9])
-def test_a_killed_run_leaves_what_it_kept_at_the_last_checkpoint(
-    tmp_path: Path, checkpoint: int
-) -> None:
-    path = tmp_path / "t.h5"
-    killed = f"""
-        import os
-        from simaccel.units import Cause
-        from simaccel.machine.accounts import NO_WAIT
-        from simaccel.trace import TraceHeader, TraceWriter
-        with TraceWriter({str(path)!r}, TraceHeader(version="9"), block_rows=2) as writer:
-            writer.announce(dict(array="engine"))
-            for start in range(9):
-                writer.interval("array", start, start + 1, Cause(start % 2), NO_WAIT, 0)
-                if start + 1 in (1, {checkpoint}):
-                    writer.checkpoint(start + 1)
-                if start + 1 == {checkpoint}:
-                    writer.repeat(writer.position() - 1, 1, 3)
-            os._exit(1)
-    """
-    subprocess.run([sys.executable, "-c", dedent(killed)], check=False)
-    (partial,) = tmp_path.iterdir()
-    assert partial.name.startswith("t.h5.")
-    assert partial.suffix == ".partial"
-    with TraceReader.open(partial) as trace:
-        trace.check()
-        assert (trace.partial, trace.header.version) == (True, "9")
-        assert trace.cycles == max(checkpoint, 1)
-        assert [e.end for e in trace.decode(trace.events())] == [*range(1, trace.cycles + 1)]
-    write(path, SCRIPT).check()
-
-
 def test_the_file_opens_at_its_last_checkpoint_after_any_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
