@@ -38,7 +38,7 @@ LARGE = Transformer(
 LINKS = ("bytes_per_second=9.4 GB/s", "hop_cycles=700", "pj_per_bit=1")  # at 940 MHz
 
 
-def linked_layers(**layers: dict[str, Any]) -> Workload:
+def linked_layers(**layers: object) -> Workload:
     """Return a network whose layers read one another."""
     return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
 

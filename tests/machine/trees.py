@@ -25,11 +25,11 @@ from simaccel.program.program import (
     ProgramError,
     ProgramLoop,
     Reserve,
-    Sfu,
     Store,
     Tile,
 )
 from tests.machine.accelerators import accelerator
+from tests.program.tree import softmax_of
 
 _WITH_BANKS = 0.2
 MOST_STEPS = 4_000
@@ -158,21 +158,6 @@ def _tile(name: str, n_bytes: int, slots: int) -> Tile:
     return Tile(name=name, view=view, shape=(max(1, n_bytes),), slots=slots)
 
 
-def _softmax(tile: Tile, elements: int) -> Sfu:
-    """Softmax in place, of one row."""
-    ranks = tuple(tile.view.ranks[0].split("+"))
-    return Sfu(
-        operator="softmax",
-        work="softmax",
-        step="whole",
-        out=tile,
-        inputs=(tile,),
-        ranks=ranks,
-        shape=(1, 1, elements),
-        axis=ranks[-1],
-    )
-
-
 @dataclass
 class _Tree:
     """One nest: tensors a, b, c are read, o is written, each at a depth of its own."""
@@ -217,7 +202,7 @@ class _Tree:
         else:
             nodes += self._work(scale, tiles)
         if "o" in own and self.sfu == "outside":
-            nodes.append(_softmax(own["o"], own["o"].shape[0]))
+            nodes.append(softmax_of(own["o"], (1, 1, own["o"].shape[0])))
         if "o" in own and self.stores:
             nodes.append(Store(tile=own["o"]))
         return tuple(own.values()), tuple(nodes)
@@ -245,4 +230,4 @@ class _Tree:
                 accumulate=self.random.random() < 0.5,
             )
         if self.sfu == "inside":
-            yield _softmax(tiles["o"], max(1, 3 * n // scale))
+            yield softmax_of(tiles["o"], (1, 1, max(1, 3 * n // scale)))

@@ -30,7 +30,7 @@ def executed(body: Sequence[Node]) -> Iterator[Command]:
 
 def softmax_of(tile: Tile, shape: tuple[int, ...], scale: float = 1.0) -> Sfu:
     """Softmax in place, along the last rank of a block of a tile."""
-    ranks = tile.view.ranks
+    ranks = tuple("+".join(tile.view.ranks).split("+"))
     return Sfu(
         operator="softmax",
         work="softmax",

@@ -35,7 +35,7 @@ from simaccel.study.experiment import ExperimentResult, result_json, simulate
 from simaccel.study.figures import run_figures
 from simaccel.study.points import StudyRow
 from simaccel.workload import ModelDimensions, Workload, attention, build, conv2d, gemm, network
-from simaccel.workload.files import parse_workload
+from tests.trees import einsum, workload
 
 SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
@@ -204,22 +204,11 @@ def test_many_tensors_share_the_last_row() -> None:
 
 
 def test_one_tensor_is_one_other() -> None:
-    operators = {
-        f"o{at}": {
-            "ranks": {"m": 2, "k": 2, "n": 2},
-            "inputs": [
-                {"tensor": f"T{at}", "projection": ["m", "k"]},
-                {"tensor": f"W{at}", "projection": ["k", "n"]},
-            ],
-            "output": {"tensor": f"T{at + 1}", "projection": ["m", "n"]},
-        }
+    operators = [
+        einsum(f"o{at}", f"T{at + 1} m n", f"T{at} m k", f"W{at} k n", m=2, k=2, n=2)
         for at in range(4)
-    }
-    tensors = {f"T{at}": {"kind": "intermediate"} for at in range(1, 4)}
-    tensors |= {f"W{at}": {"kind": "weight"} for at in range(4)}
-    tensors |= {"T0": {"kind": "input"}, "T4": {"kind": "output"}}
-    document = {"kind": "einsums", "name": "four", "tensors": tensors, "operators": operators}
-    rows = _rows(parse_workload(document), dataflow="naive")
+    ]
+    rows = _rows(workload(*operators, weights=[f"W{at}" for at in range(4)]), dataflow="naive")
     assert "moving 1 other" in [row[0] for row in rows]
 
 

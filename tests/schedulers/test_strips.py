@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+import yaml
 
 from simaccel.diagnosis.check import check
 from simaccel.importers.accelerators import load_accelerator
@@ -151,36 +152,23 @@ NAMES = ("relu", "conv", "add")
 
 def _shortcut() -> Workload:
     """Return relu, a convolution of 3 x 3 over it, padded, and the sum of both."""
-    box = ["i0", "i1", "i2"]
-    inside = {"tensor": "P", "projection": box, "start": [0, 1, 1]}
-    window = ["c", {"p": 1, "r": 1}, {"q": 1, "s": 1}]
-    sizes = {"i0": 4, "i1": 5, "i2": 5}
-    operators = {
-        "relu": {
-            "kind": "relu",
-            "ranks": sizes,
-            "inputs": [{"tensor": "I", "projection": box}],
-            "output": inside,
-        },
-        "conv": {
-            "ranks": {"c": 4, "p": 5, "r": 3, "q": 5, "s": 3, "m": 4},
-            "inputs": [
-                {"tensor": "P", "projection": window},
-                {"tensor": "W", "projection": ["m", "c", "r", "s"]},
-            ],
-            "output": {"tensor": "O", "projection": ["m", "p", "q"]},
-        },
-        "add": {
-            "kind": "residual",
-            "ranks": sizes,
-            "inputs": [{"tensor": "O", "projection": box}, inside],
-            "output": {"tensor": "Y", "projection": box},
-        },
-    }
-    kinds = {"I": "input", "P": "intermediate", "W": "weight", "O": "intermediate", "Y": "output"}
-    tensors = {name: {"kind": kind} for name, kind in kinds.items()}
-    document = {"kind": "einsums", "name": "block", "tensors": tensors, "operators": operators}
-    return parse_workload(document)
+    document = """
+        kind: einsums
+        name: block
+        tensors: {I: {kind: input}, P: {kind: intermediate}, W: {kind: weight},
+                  O: {kind: intermediate}, Y: {kind: output}}
+        operators:
+          relu:
+            {kind: relu, ranks: {i0: 4, i1: 5, i2: 5}, inputs: ["I[i0,i1,i2]"],
+             output: "P[i0+0,i1+1,i2+1]"}
+          conv:
+            {ranks: {c: 4, p: 5, r: 3, q: 5, s: 3, m: 4},
+             inputs: ["P[c,p+r,q+s]", "W[m,c,r,s]"], output: "O[m,p,q]"}
+          add:
+            {kind: residual, ranks: {i0: 4, i1: 5, i2: 5},
+             inputs: ["O[i0,i1,i2]", "P[i0+0,i1+1,i2+1]"], output: "Y[i0,i1,i2]"}
+    """
+    return parse_workload(yaml.safe_load(document))
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex", "best"])

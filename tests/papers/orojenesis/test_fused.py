@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -31,24 +30,13 @@ ANY = Mapspace(imperfect=True, uneven=True)
 def chain(*sizes: int, bytes_per_element: int = 2) -> Workload:
     """Return X0[m,r0] W0[r0,r1] -> X1[m,r1], X1 W1 -> ..., of sizes m, r0, r1, ..."""
     rows, *ranks = sizes
-    count = len(ranks) - 1
-    kinds = {"X0": "input", f"X{count}": "output"}
-    kinds |= {f"X{n}": "intermediate" for n in range(1, count)}
-    kinds |= {f"W{n}": "weight" for n in range(count)}
-    operators: dict[str, Any] = {}
-    for n, (k, m) in enumerate(itertools.pairwise(ranks)):
-        operators[f"mm{n}"] = {
-            "ranks": {"m": rows, "k": k, "n": m},
-            "inputs": [
-                {"tensor": f"X{n}", "projection": ["m", "k"]},
-                {"tensor": f"W{n}", "projection": ["k", "n"]},
-            ],
-            "output": {"tensor": f"X{n + 1}", "projection": ["m", "n"]},
-        }
-    tensors = {n: {"kind": k, "bytes_per_element": bytes_per_element} for n, k in kinds.items()}
-    return parse_workload(
-        {"kind": "einsums", "name": "chain", "tensors": tensors, "operators": operators}
-    )
+    operators = [
+        einsum(f"mm{n}", f"X{n + 1} m n", f"X{n} m k", f"W{n} k n", m=rows, k=k, n=columns)
+        for n, (k, columns) in enumerate(itertools.pairwise(ranks))
+    ]
+    names = [f"{kind}{n}" for n in range(len(ranks)) for kind in "XW"]
+    bits = dict.fromkeys(names, 8 * bytes_per_element)
+    return small(*operators, bits=bits, weights=[name for name in names if name[0] == "W"])
 
 
 def attended(scope: str = "la", tokens: int = 6, batch: int = 2) -> Workload:
@@ -59,38 +47,11 @@ def attended(scope: str = "la", tokens: int = 6, batch: int = 2) -> Workload:
 
 def grouped() -> Workload:
     """Return two query heads for each head of keys."""
-    q, k, s = ["g", "e", "q", "d"], ["g", "c", "d"], ["g", "e", "q", "c"]
-    kinds = {"Q": "input", "K": "input", "V": "input", "S": "intermediate", "P": "intermediate"}
     sizes = {"g": 2, "e": 2, "q": 4, "c": 5}
-
-    def of(tensor: str, projection: list[str]) -> dict[str, Any]:
-        return {"tensor": tensor, "projection": projection}
-
-    return parse_workload(
-        {
-            "kind": "einsums",
-            "name": "gqa",
-            "tensors": {n: {"kind": k} for n, k in {**kinds, "Z": "output"}.items()},
-            "operators": {
-                "L": {
-                    "ranks": sizes | {"d": 3},
-                    "inputs": [of("Q", q), of("K", k)],
-                    "output": of("S", s),
-                },
-                "softmax": {
-                    "kind": "softmax",
-                    "ranks": sizes,
-                    "inputs": [of("S", s)],
-                    "output": of("P", s),
-                    "axis": "c",
-                },
-                "A": {
-                    "ranks": sizes | {"d": 3},
-                    "inputs": [of("P", s), of("V", k)],
-                    "output": of("Z", q),
-                },
-            },
-        }
+    return small(
+        einsum("L", "S g e q c", "Q g e q d", "K g c d", **sizes, d=3),
+        vector("softmax", "softmax", "P g e q c", "S g e q c", axis="c", **sizes),
+        einsum("A", "Z g e q d", "P g e q c", "V g c d", **sizes, d=3),
     )
 
 

@@ -22,6 +22,8 @@ from tests.draws import DRAWS, some
 from tests.papers.orojenesis import every_order as oracle
 from tests.papers.orojenesis.curves import curve
 from tests.papers.orojenesis.every_order import Tensor
+from tests.trees import einsum
+from tests.trees import workload as small
 
 GEMMS = [
     (4096, 4096, 4096, 11269),
@@ -174,24 +176,13 @@ def _einsum(text: str, **ranks: int) -> tuple[Workload, list[Tensor]]:
     """Return an einsum such as "ij jk -> ik", one byte an element, and its tensors."""
     factors, _, result = text.partition(" -> ")
     inputs = dict(zip("XYW", factors.split(), strict=False))
-    document = {
-        "kind": "einsums",
-        "name": "mine",
-        "tensors": {
-            **{name: {"kind": "input", "bytes_per_element": 1} for name in inputs},
-            "Z": {"kind": "output", "bytes_per_element": 1},
-        },
-        "operators": {
-            "e": {
-                "ranks": ranks,
-                "inputs": [{"tensor": n, "projection": [*dims]} for n, dims in inputs.items()],
-                "output": {"tensor": "Z", "projection": [*result]},
-            }
-        },
-    }
+    written = [" ".join((name, *dims)) for name, dims in {**inputs, "Z": result}.items()]
+    workload = small(
+        einsum("e", written[-1], *written[:-1], **ranks), bits=dict.fromkeys("XYWZ", 8)
+    )
     tensors = [Tensor(tuple({rank: 1} for rank in dims)) for dims in inputs.values()]
     tensors.append(Tensor(tuple({rank: 1} for rank in result), is_output=True))
-    return parse_workload(document), tensors
+    return workload, tensors
 
 
 def test_an_einsum_of_three_factors_is_what_brute_force_finds() -> None:
@@ -365,31 +356,14 @@ def test_every_point_is_attained_on_the_machine(workload: Workload, mapspace: Ma
             assert moved == found.front.accesses[number]
 
 
-def _summed() -> Workload:
-    """Return Z[i] = X[i,j,k] Y[j,i], with k in X alone."""
-    document = {
-        "kind": "einsums",
-        "name": "mine",
-        "tensors": {"X": {"kind": "input"}, "Y": {"kind": "input"}, "Z": {"kind": "output"}},
-        "operators": {
-            "e": {
-                "ranks": {"i": 4, "j": 3, "k": 2},
-                "inputs": [
-                    {"tensor": "X", "projection": ["i", "j", "k"]},
-                    {"tensor": "Y", "projection": ["j", "i"]},
-                ],
-                "output": {"tensor": "Z", "projection": ["i"]},
-            }
-        },
-    }
-    return parse_workload(document)
+SUMMED = small(einsum("e", "Z i", "X i j k", "Y j i", i=4, j=3, k=2))
+"""A rank, k, is in one tensor alone."""
 
 
 def test_tiles_for_a_systolic_array_cut_what_is_in_one_tensor() -> None:
     """X[i,j] Y[j] summed over a rank of X alone has to be cut to 1; PEs could take it whole."""
-    workload = _summed()
     for array, units in ((True, {"array"}), (False, {"array", "mac"})):
-        found = bound_of(workload, Mapspace(array=array))
+        found = bound_of(SUMMED, Mapspace(array=array))
         groups = [found.group(number) for number in range(len(found.front))]
         leaves = [group.tree[-1] for group in groups if group is not None]
         assert {leaf.unit for leaf in leaves if isinstance(leaf, Do)} <= units
@@ -432,6 +406,6 @@ def test_equal_layers_have_one_front_and_trees_of_their_own() -> None:
 
 def test_what_has_no_bound_is_refused() -> None:
     with pytest.raises(NoBoundError, match="rank k is in one tensor only"):
-        bound_of(_summed(), Mapspace(uneven=True, array=True))
+        bound_of(SUMMED, Mapspace(uneven=True, array=True))
     with pytest.raises(NoBoundError, match=r"2\^62"):
         bound_of(gemm(m=2**30, k=2**30, n=2**10))

@@ -32,9 +32,11 @@ from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.report.figures.style import style
 from simaccel.report.tables import Column, tabulate
 from simaccel.study.experiment import ExperimentResult, result_json
-from simaccel.workload import ModelDimensions, attention, parse_workload
+from simaccel.workload import ModelDimensions, attention
 from simaccel.workload.layers import Product, layers_workload
 from tests.draws import some
+from tests.trees import einsum, mapping
+from tests.trees import workload as small
 
 SMALL = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=1)
 TREE = """
@@ -52,29 +54,6 @@ Network net { Layer CONV2 { Type: CONV Stride { X: 1, Y: 1 }
     TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
     Cluster(64,P); SpatialMap(1,1) C; } } }
 """
-
-
-THREE = {
-    "kind": "einsums",
-    "name": "three",
-    "tensors": {
-        "A": {"kind": "input"},
-        "B": {"kind": "weight"},
-        "V": {"kind": "input"},
-        "C": {"kind": "output"},
-    },
-    "operators": {
-        "one": {
-            "ranks": {"m": 4, "k": 3},
-            "inputs": [
-                {"tensor": "A", "projection": ["m", "k"]},
-                {"tensor": "B", "projection": ["k"]},
-                {"tensor": "V", "projection": ["m"]},
-            ],
-            "output": {"tensor": "C", "projection": ["m"]},
-        }
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -254,20 +233,14 @@ def test_a_tree_speaks_without_the_directives_that_it_was_made_of(
 
 def test_silence_has_a_reason() -> None:
     """Three factors: MAESTRO's layers have an input and a filter."""
-    workload = parse_workload(THREE)
-    (one,) = explain(
-        simulate(
-            workload,
-            load_accelerator("toy_linear"),
-            parse_text(f"""
-mapping mine of {workload.name} {workload.fingerprint}
-  group one
-    loop m 1
-    keep A pe, B pe, C pe
-    do one mac
-"""),
-        )
-    )
+    of = small(einsum("one", "C m", "A m k", "B k", "V m", m=4, k=3))
+    tree = """
+        group one
+          loop m 1
+          keep A pe, B pe, C pe
+          do one mac
+    """
+    (one,) = explain(simulate(of, load_accelerator("toy_linear"), mapping(of, tree)))
     assert one.directives.cycles is None
     assert one.directives.silent == "3 inputs: the notation has one input and one filter"
 
