@@ -94,8 +94,8 @@ def require_small(workload: Workload) -> None:
     if workload.macs > MOST_MACS:
         raise TooLargeToCheckError(
             f"workload {workload.name} has {workload.macs:,} MACs; a check of several chips, or "
-            f"without a seed, executes each, allowed: at most {MOST_MACS:,}; choose a smaller batch, "
-            "seq_len, scope or shape"
+            f"without a seed, executes each, allowed: at most {MOST_MACS:,}; choose a smaller "
+            "batch, seq_len, scope or shape"
         )
 
 
