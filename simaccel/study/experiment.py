@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -153,10 +153,14 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Return the energy of a run by level in pJ; NaN if the accelerator gives no energies."""
-    chips = len({core_of_name(name) // CHIP for name in run.engines}) or 1
-    cycles = run.cycles * chips
+    cycles = run.cycles * simulated_chips(run.engines)
     found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, cycles)
     return known_energies(found, accelerator)
+
+
+def simulated_chips(engines: Iterable[str]) -> int:
+    """Return how many chips a run simulates, by the names of its engines."""
+    return len({core_of_name(name) // CHIP for name in engines}) or 1
 
 
 def total_energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> float:

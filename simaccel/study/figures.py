@@ -14,7 +14,7 @@ from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
 from simaccel.search import effort
-from simaccel.study.experiment import ExperimentResult, result_json
+from simaccel.study.experiment import ExperimentResult, result_json, simulated_chips
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
 from simaccel.workload.language.phase import phase_of, tokens_of
@@ -27,11 +27,17 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 
 
 def record_of(run: Record) -> Record:
-    """Return what is stored of a run: its figures as JSON, with the energy of all chips."""
+    """Return what is stored of a run: its figures as JSON, with the energy of all chips.
+
+    Those that are idle have the leakage of the others.
+    """
+    energy = {name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}
+    if (leakage := run["energy_pj"].get("leakage")) is not None:
+        energy["leakage"] = run.get("chip_count", 1) * leakage / simulated_chips(run["engines"])
     return {
         **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],
-        "energy_pj": plain({name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}),
+        "energy_pj": plain(energy),
         "resident_bytes": resident_bytes(each["by_part"] for each in run["memories"]),
         "memory_share": memory_share(run["memories"]),
         "limit": run["limit"]["name"],

@@ -13,6 +13,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.comparison import area_lines, comparison_table, fits_text, shows_fits
 from simaccel.report.tables import study_columns
 from simaccel.schedulers import Options
+from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import read_limit
 from simaccel.study.figures import (
     FRONTIER,
@@ -20,6 +21,7 @@ from simaccel.study.figures import (
     frontier,
     limit_of,
     record_of,
+    run_figures,
     static_figures,
 )
 from simaccel.study.points import (
@@ -190,6 +192,19 @@ def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:
     assert chips_alike({"chip_count": 4, "chips_alike": 2}) == 2
     chip = load_accelerator("toy")
     assert static_figures(chip) == {"area_mm2": pytest.approx(0.07645088)}
+
+
+def test_idle_chips_leak_as_those_that_work() -> None:
+    """Of 7 chips 4 have a row each; a cycle of each of the 7 costs 100 pJ more."""
+    energies = []
+    for leakage in (0, 100):
+        pod = small_pod(7)
+        energy = pod.energy.model_copy(update={"leakage_pj_per_cycle": leakage})
+        pod = pod.model_copy(update={"energy": energy})
+        result = simulate(gemm(4, 8, 2), pod, "naive")
+        assert [len(place) for place in result.pod.places] == [4]
+        energies.append(run_figures(result)["energy_pj"])
+    assert energies[1] - energies[0] == pytest.approx(7 * 100 * result.run.cycles)
 
 
 def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
