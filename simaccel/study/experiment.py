@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping as Map
 from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
