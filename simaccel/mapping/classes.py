@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from simaccel.workload import Operand, Operator
 from simaccel.workload.einsum import Terms
 
-Place = tuple[int, str]
+OperatorRank = tuple[int, str]
 """A rank of an operator: (index of the operator in the group, its name of the rank)."""
 
 
@@ -21,13 +21,13 @@ class RankClasses:
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
-        self.parent: dict[Place, Place] = {
+        self.parent: dict[OperatorRank, OperatorRank] = {
             (at, rank): (at, rank)
             for at, operator in enumerate(operators)
             for rank in operator.ranks
         }
         self._members = {place: [place] for place in self.parent}
-        self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
+        self.terms: dict[OperatorRank, tuple[tuple[OperatorRank, int], ...]] = {}
         if len(operators) > 1:
             self._join_made()
             self._join_read()
@@ -36,7 +36,7 @@ class RankClasses:
             self.terms.setdefault(self.root(place), terms)
         self.names = self._names()
 
-    def root(self, place: Place) -> Place:
+    def root(self, place: OperatorRank) -> OperatorRank:
         """Return the representative of the class of a rank."""
         while self.parent[place] != place:
             place = self.parent[place]
@@ -81,7 +81,7 @@ class RankClasses:
                     if len(first_dim) == len(dim) == 1 and first_dim[0][1] == dim[0][1] == 1:
                         self._union((first_at, first_dim[0][0]), (at, dim[0][0]))
 
-    def _union(self, place: Place, other: Place) -> None:
+    def _union(self, place: OperatorRank, other: OperatorRank) -> None:
         """Join two classes, unless both have a rank of the same operator."""
         root, other = self.root(place), self.root(other)
         if root == other:
@@ -93,9 +93,9 @@ class RankClasses:
         self.parent[high] = low
         self._members[low] = together
 
-    def _names(self) -> dict[Place, str]:
+    def _names(self) -> dict[OperatorRank, str]:
         """Return a name of each class: its rank's, with a number if another class has that name."""
-        names: dict[Place, str] = {}
+        names: dict[OperatorRank, str] = {}
         taken: set[str] = set()
         numbers: dict[str, int] = {}
         for place in self.parent:
@@ -109,11 +109,11 @@ class RankClasses:
                 taken.add(name)
         return names
 
-    def name(self, place: Place) -> str:
+    def name(self, place: OperatorRank) -> str:
         """Return the group's name of a rank."""
         return self.names[self.root(place)]
 
-    def size(self, place: Place) -> int:
+    def size(self, place: OperatorRank) -> int:
         """Return the size of a rank."""
         return self.operators[place[0]].ranks[place[1]]
 

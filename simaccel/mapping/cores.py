@@ -118,7 +118,7 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
     """Return the cores grouped by start and sizes of their pieces, core 0 first."""
     if not cut.spreads:
         return (CoreShare((0,), cut.sizes, ((),)),)
-    by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
+    by_place: dict[_StartAndSizes, list[tuple[int, tuple[int, ...]]]] = {}
 
     def collect_below(
         spreads: Sequence[Spread],
@@ -144,7 +144,7 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
     )
 
 
-_Place = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
+_StartAndSizes = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
 """(start of a piece by spread, sizes of ranks in it)."""
 
 

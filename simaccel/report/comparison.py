@@ -13,7 +13,7 @@ from simaccel.report.rows import stall_figures, tensors_text, user_estimate_figu
 from simaccel.report.tables import Column, Row, Table, pick, study_columns, tabulate, texts
 from simaccel.report.units import count_text, error_text, figure_text, terms_text
 from simaccel.study.experiment import ExperimentResult
-from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, Figure, Place
+from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, Figure, ValuePath
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Figures, StudyRow, chips_alike
 from simaccel.units import ARRAY, LIMITS
@@ -245,11 +245,11 @@ def comparison_rows(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) ->
     return table
 
 
-def _of_figures(*names: str) -> dict[str, Place]:
+def _of_figures(*names: str) -> dict[str, ValuePath]:
     return {name: f"figures.{name}" for name in names}
 
 
-_COLUMNS: Final[Mapping[str, Place]] = {
+_COLUMNS: Final[Mapping[str, ValuePath]] = {
     **_of_figures("cycles", "seconds"),
     "macs": "result.macs",
     "utilisation": "result.utilisation",

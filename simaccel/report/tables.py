@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.numbers import plain
 from simaccel.report.units import figure_text, short_names
-from simaccel.study.figure_table import FIGURES, Place, place_of, total_of
+from simaccel.study.figure_table import FIGURES, ValuePath, place_of, total_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +34,7 @@ _CELL: Final = "padding:.1em .8em .1em 0;white-space:pre-line;vertical-align:top
 _LINE: Final = "border-bottom:1px solid #8888;"
 
 
-def pick(thing: object, *names: str, **columns: Place) -> Row:
+def pick(thing: object, *names: str, **columns: ValuePath) -> Row:
     """Return values of an object by name; ``columns``: their places, or functions.
 
     >>> pick(3 + 4j, "real", imaginary="imag", length=abs)
@@ -55,7 +55,7 @@ class Column:
     """
 
     heading: str
-    value: Place
+    value: ValuePath
     text: Unit | Callable[[Any], str] = str
     kind: Kind = "figure"
     missing: str = "-"

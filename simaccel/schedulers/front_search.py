@@ -53,7 +53,7 @@ and concurrent groups.
 """
 _AT_ONCE: Final = 8
 """Candidates that run before the front is updated."""
-Place = tuple[CandidateSet, int]
+IndexedCandidate = tuple[CandidateSet, int]
 """A candidate: its set, and its index there."""
 
 
@@ -203,13 +203,13 @@ class FrontSearch:
         rows = (grid.columns.bounds, grid.columns.energy, grid.columns.dram, grid.columns.space)
         return np.stack([rows[at][which].astype(np.float64) for at in self.figures.parts], axis=1)
 
-    def _sample_bound_fronts(self, grid: CandidateSet) -> list[Place]:
+    def _sample_bound_fronts(self, grid: CandidateSet) -> list[IndexedCandidate]:
         """Return candidates whose bounds are evenly spaced on the first fronts of bounds."""
         fits = grid.fitting(self.goal.room)
         sampled = unbeaten_layers(self._lower_bounds(grid, fits), np.arange(fits.size), _RUNS)
         return [(grid, int(number)) for number in fits[sampled]]
 
-    def _neighbours(self, front: Sequence[Place]) -> list[CandidateSet]:
+    def _neighbours(self, front: Sequence[IndexedCandidate]) -> list[CandidateSet]:
         """Return the neighbours of evenly spaced points of a front."""
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
@@ -225,8 +225,8 @@ class FrontSearch:
         return sets
 
     def _run_places(
-        self, places: Sequence[Place], ends: Sequence[Alternative], most: float
-    ) -> dict[Place, Alternative]:
+        self, places: Sequence[IndexedCandidate], ends: Sequence[Alternative], most: float
+    ) -> dict[IndexedCandidate, Alternative]:
         """Return the front of candidates; at most ``most`` run, and none with dominated bounds.
 
         ``ends``: points that are known already.

@@ -94,11 +94,11 @@ DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_")
 """DRAM bytes: in total, by direction, by class of tensors, and the lower bound."""
 
 
-Place = str | Callable[[Any], Any]
+ValuePath = str | Callable[[Any], Any]
 """Where a value is: keys or attributes, nested by dots (empty: all of it); or a function."""
 
 
-def place_of(record: Any, place: Place) -> Any:  # noqa: ANN401 - plain data of any form
+def place_of(record: Any, place: ValuePath) -> Any:  # noqa: ANN401 - plain data of any form
     """Return the value at a place of a run as JSON, or of an object.
 
     >>> place_of({"bytes": {"dram": {"read": {"Q": 8}}}}, "bytes.dram.read")

@@ -31,9 +31,10 @@ def record_of(run: Record) -> Record:
 
     Those that are idle have the leakage of the others.
     """
-    energy = {name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}
-    if (leakage := run["energy_pj"].get("leakage")) is not None:
-        energy["leakage"] = run.get("chip_count", 1) * leakage / simulated_chips(run["engines"])
+    energy = {level: chips_alike(run) * amount for level, amount in run["energy_pj"].items()}
+    if "leakage" in energy:
+        chips = run.get("chip_count", 1) / simulated_chips(run["engines"])
+        energy["leakage"] = chips * run["energy_pj"]["leakage"]
     return {
         **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],

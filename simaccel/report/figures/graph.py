@@ -39,7 +39,7 @@ _LABEL: Final[dict[str, Any]] = {
 _FROM_OUTSIDE: Final = ("input", "cache")
 """Kinds of tensors that are drawn as inputs if no operator makes them."""
 _SINGLE: Final = "#FFFFFF"
-Place = tuple[float, float]
+_Position = tuple[float, float]
 
 
 def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> Figure:
@@ -109,7 +109,11 @@ def _graph(workload: Workload) -> DiGraph[str]:
 
 
 def _draw_edges(
-    axes: Axes, workload: Workload, graph: DiGraph[str], places: Mapping[str, Place], band: _Band
+    axes: Axes,
+    workload: Workload,
+    graph: DiGraph[str],
+    places: Mapping[str, _Position],
+    band: _Band,
 ) -> None:
     """Draw an arrow for each tensor that is read: straight to the next row, else in a lane.
 
@@ -148,14 +152,14 @@ def _tensor_text(workload: Workload, tensor: str) -> str:
     return f"{short_name(tensor, 12)} {bytes_text(workload.tensor_bytes(tensor))}"
 
 
-def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
+def _draw_stub(axes: Axes, end: _Position, text: str, side: int) -> None:
     """Draw a short arrow that comes from another band, left (-1) or right (1)."""
     x, high = end[0] + side * _BOX_WIDTH / 8, end[1] + _BOX_HEIGHT / 2
     axes.annotate("", (x, high), (x, high + 0.2), arrowprops=_ARROW)
     axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **_LABEL)
 
 
-def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
+def _draw_detour(axes: Axes, start: _Position, end: _Position, lane: float) -> None:
     """Draw an arrow that passes the rows between on the right of all boxes, from gap to gap."""
     (x, below), (last, above) = (
         (at + _BOX_WIDTH * 3 / 8, y + side * _BOX_HEIGHT / 2)
@@ -167,7 +171,7 @@ def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
 
 
 def _draw_box(
-    axes: Axes, workload: Workload, operator: Operator, place: Place, colours: Mapping[str, str]
+    axes: Axes, workload: Workload, operator: Operator, place: _Position, colours: Mapping[str, str]
 ) -> None:
     from matplotlib.patches import FancyBboxPatch
 
