@@ -36,7 +36,7 @@ def record_of(run: Record) -> Record:
         chips = run.get("chip_count", 1) / simulated_chips(run["engines"])
         energy["leakage"] = chips * run["energy_pj"]["leakage"]
     return {
-        **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
+        **{key: total_of(place_of(run, fig.path)) for key, fig in FIGURES.items() if fig.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],
         "energy_pj": plain(energy),
         "resident_bytes": resident_bytes(each["by_part"] for each in run["memories"]),
