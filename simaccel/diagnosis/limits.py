@@ -27,9 +27,7 @@ from simaccel.numbers import SHARED
 from simaccel.program.program import Compute, Folds, Node, Operator, Program, ProgramLoop
 from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, COMPUTE_UNITS, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
-from simaccel.workload import Operator as WorkloadOperator
-from simaccel.workload import Vector, Workload
-from simaccel.workload.roles import window_ranks
+from simaccel.workload.roles import operators_of
 
 _OF_RESOURCE: Final = {
     **{name: name for name in UNITS},
@@ -40,7 +38,6 @@ _OF_RESOURCE: Final = {
 }
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
-_EINSUMS: Final = ("GEMM", "convolution")
 
 
 @dataclass(frozen=True)
@@ -96,61 +93,14 @@ class Row:
         return self.run.cycles
 
 
-def operators_of(workload: Workload, name: str) -> list[str]:
-    """Return the operators of a group by its name, as in ``L+softmax+A``."""
-    return [name] if name in workload.by_name else name.split("+")
-
-
-def kind_of(workload: Workload, row: str) -> str:
-    """Return the kind of an operator or fused group by its name, as in ``L+softmax+A``.
-
-    >>> from simaccel.workload import gemm
-    >>> kind_of(gemm(m=2, k=2, n=2), "gemm")
-    'GEMM'
-    """
-    names = [name for name in operators_of(workload, row) if name in workload.by_name]
-    kinds = [_kind(workload.operator(name)) for name in names]
-    if len(kinds) <= 1:
-        return kinds[0] if kinds else row
-    return f"fused {next((kind for kind in kinds if kind in _EINSUMS), kinds[0])}"
-
-
-def attention_operators(workload: Workload) -> set[str]:
-    """Return the names of the softmaxes between two einsums, and of these."""
-    made = {operator.output.tensor: operator for operator in workload.operators}
-    attentions: set[str] = set()
-    for softmax in workload.operators:
-        if isinstance(softmax, Vector) and softmax.kind == "softmax":
-            einsums = [
-                each
-                for each in workload.operators
-                if each is made.get(softmax.input.tensor)
-                or softmax.output.tensor in {read.tensor for read in each.inputs}
-            ]
-            if len(einsums) > 1 and not any(isinstance(each, Vector) for each in einsums):
-                attentions |= {softmax.name, *(each.name for each in einsums)}
-    return attentions
-
-
-def _kind(operator: WorkloadOperator) -> str:
-    """Return the kind of an operator: windows are convolutions, or poolings without weights."""
-    windows = window_ranks(operator)
-    if isinstance(operator, Vector):
-        if windows:
-            return "pooling"
-        return "elementwise" if operator.axis is None else "row-wise"
-    return "convolution" if windows else "GEMM"
-
-
 def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in order of execution."""
     loading = loading_cycles(result.program, result.accelerator)
     rows = []
     for run, predicted in result.groups():
         names = operators_of(result.workload, run.name)
-        share, cycles = mac_share(result.workload, result.accelerator, names), max(run.cycles, 1)
-        alone = loading[run.name]
-        limit = _limit(result.accelerator, run, predicted, cycles, alone, share)
+        share, alone = mac_share(result.workload, result.accelerator, names), loading[run.name]
+        limit = _limit(result.accelerator, run, predicted, alone, share)
         busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
         rows.append(Row(run, predicted, busy_cycles, alone, limit, share))
     return tuple(rows)
@@ -159,10 +109,8 @@ def rows_of(result: RunResult) -> tuple[Row, ...]:
 def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
     """Return the limit of a run, as that of a row with all work."""
     loading = sum(row.loading_cycles for row in rows)
-    work, run = result.prediction, result.run
-    names = [operator.name for operator in result.workload.operators]
-    share = mac_share(result.workload, result.accelerator, names)
-    return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
+    share = mac_share(result.workload, result.accelerator, result.workload.by_name)
+    return _limit(result.accelerator, result.run, result.prediction, loading, share)
 
 
 def next_limit(result: RunResult, limit: RunLimit) -> RunLimit:
@@ -192,15 +140,15 @@ def _limit(
     accelerator: Accelerator,
     run: Run | OperatorRun,
     predicted: Prediction | GroupPrediction,
-    cycles: int,
     loading: int,
     share: Fraction,
 ) -> RunLimit:
     """Return the busiest resource, or the cause of most waiting if none is busy half of the time.
 
     Of equally busy ones the first, which is the array. Of a row that others overlap no resource has
-    more work than its ``cycles``.
+    more work than its cycles.
     """
+    cycles = max(run.cycles, 1)
     work = {name: min(n, cycles) for name, n in predicted.resources.items()}
     busiest = max(work, key=lambda name: work[name])
     for cause, n in waits_of_unit(run).most_common(1):

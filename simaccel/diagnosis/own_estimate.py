@@ -62,23 +62,19 @@ def own_estimate(
 
     ``ideal_cycles``: MACs divided by the MACs per cycle of all PEs.
     """
-    waits = _waits(run, predicted.bound_terms)
-    lead, *others = _bound_terms(predicted) or [CycleTerm(predicted.bound_by, 0)]
+    bound, resources = predicted.bound_terms, predicted.resources
+    waits = _waits(run, bound)
+    order = sorted(bound, key=lambda term: (term not in resources, -bound[term]))
+    order = order or [predicted.bound_by]
+    lead, *others = [CycleTerm(term, bound.get(term, 0)) for term in order]
     plain = _split(lead, MACS, ideal_cycles)
     choices = list(_choices(plain, others, waits))
-    for resource, work in predicted.resources.items():
+    for resource, work in resources.items():
         terms = (*_split(lead, f"work of {resource}", work), *others, *waits)
         choices += [_lacking(terms, (0,))] * (0 < work < lead.cycles)
     outcome = min(choices, key=lambda terms: _distance(terms, estimate_cycles))
     cycles = sum(term.cycles for term in outcome)
     return OwnEstimate(name, estimate_cycles, cycles, outcome)
-
-
-def _bound_terms(predicted: GroupPrediction | Prediction) -> list[CycleTerm]:
-    """Return the terms of a bound: resources first, each by size."""
-    work, terms = predicted.resources, predicted.bound_terms
-    names = sorted(terms, key=lambda name: (name not in work, -terms[name]))
-    return [CycleTerm(name, terms[name]) for name in names]
 
 
 def _waits(run: OperatorRun | Run | None, terms: Mapping[str, int]) -> list[CycleTerm]:

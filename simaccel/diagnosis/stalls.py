@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simaccel.analytic.native import mac_share
-from simaccel.diagnosis.limits import operators_of
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import core_of_name, on_core, without_core
 from simaccel.trace import Stall, TraceReader
 from simaccel.units import ARRAY, COMPUTE_UNITS
 from simaccel.workload import Workload
+from simaccel.workload.roles import operators_of
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 TOTAL = "total"

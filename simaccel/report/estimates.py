@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.diagnosis.limits import OF_UNIT, operators_of
+from simaccel.diagnosis.limits import OF_UNIT
 from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
@@ -20,6 +20,7 @@ from simaccel.report.units import error_text, fine_share_text, short_share_text
 from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload
+from simaccel.workload.roles import operators_of
 
 
 def _work_text(figures: Row) -> str:

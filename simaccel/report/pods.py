@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.memories import resident_bytes
 from simaccel.dataflows import DEPLOYED
-from simaccel.diagnosis.limits import attention_operators, kind_of, operators_of
 from simaccel.hardware.chips import Numbering
 from simaccel.hardware.cores import CHIP, PIPELINE, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
@@ -30,6 +29,7 @@ from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 from simaccel.workload.language.experts import ways_of
 from simaccel.workload.language.phase import phase_of
+from simaccel.workload.roles import attention_operators, kind_of, operators_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

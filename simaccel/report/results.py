@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.memories import dram_by_class, reformed_dram_bytes
-from simaccel.diagnosis.limits import OF_UNIT, Row, computing_unit, kind_of, waiting_by_cause
+from simaccel.diagnosis.limits import OF_UNIT, Row, computing_unit, waiting_by_cause
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.what_if import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.hardware import Accelerator
@@ -38,6 +38,7 @@ from simaccel.study.experiment import (
     total_energy_pj,
 )
 from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
+from simaccel.workload.roles import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

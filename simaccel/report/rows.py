@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simaccel.analytic.memories import dram_by_class
-from simaccel.diagnosis.limits import computing_unit, kind_of
+from simaccel.diagnosis.limits import computing_unit
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text
 from simaccel.study.experiment import (
@@ -16,6 +16,7 @@ from simaccel.study.experiment import (
     total_energy_pj,
 )
 from simaccel.units import ARRAY, STALLS
+from simaccel.workload.roles import kind_of
 
 
 def operator_rows(

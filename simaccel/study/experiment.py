@@ -18,7 +18,6 @@ from simaccel.diagnosis.limits import Row, RunLimit, rows_of, run_limit, waiting
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.hardware.cores import CHIP, core_of_name
-from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.chips.exchanges import Exchange
@@ -203,12 +202,6 @@ def floor_json(floor: ByteBound) -> dict[str, int | None]:
     }
 
 
-def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
-    return {
-        name: {"busy": e.busy, "idle": e.idle, "stalls": e.stalls} for name, e in engines.items()
-    }
-
-
 def result_json(result: ExperimentResult) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.prediction
@@ -230,7 +223,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "bytes": moved_tree(run.moved),
         "dram_by_class": dram_by_class(result.workload, run.moved),
         "dram_bound": floor_json(result.floor),
-        "engines": _engines(run.engines),
+        "engines": {name: vars(account) for name, account in run.engines.items()},
         "served_cycles": run.served_cycles,
         "energy_pj": energy,
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
@@ -272,7 +265,7 @@ def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
         "limit": {"name": row.limit.name, "share": row.limit.share},
         **bound_json(predicted, None if predicted.overlaps else run, row_terms(row)),
         "bytes": moved_tree(run.moved),
-        "engines": _engines(run.engines),
+        "engines": {name: vars(account) for name, account in run.engines.items()},
         "energy_pj": energy_pj(run, result.accelerator),
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
     }

@@ -45,6 +45,11 @@ def _dram(part: str, heading: str, path: str, name: str = "", label: str = "") -
     return Figure(f"dram_{part}", "B", heading, name, label, path)
 
 
+def _tokens(part: str, heading: str, label: str) -> Figure:
+    name = f"tokens/s{heading}"
+    return Figure(f"tokens_per_second{part}", "1/s", name, name, f"tokens per second{label}")
+
+
 _ALL: Final = (
     Figure("cycles", "cycles", "cycles", "cycles", "cycles", "cycles"),
     Figure("bound_cycles", "cycles", "bound", path="bound.cycles"),
@@ -69,21 +74,9 @@ _ALL: Final = (
     Figure("memory_share", "share", "memory", "fits", "memory in use"),
     Figure("first_token_seconds", "s", "first token"),
     Figure("token_seconds", "s", "per token"),
-    Figure("tokens_per_second", "1/s", "tokens/s", "tokens/s", "tokens per second"),
-    Figure(
-        "tokens_per_second_per_chip",
-        "1/s",
-        "tokens/s/chip",
-        "tokens/s/chip",
-        "tokens per second of a chip",
-    ),
-    Figure(
-        "tokens_per_second_per_user",
-        "1/s",
-        "tokens/s/user",
-        "tokens/s/user",
-        "tokens per second of a user",
-    ),
+    _tokens("", "", ""),
+    _tokens("_per_chip", "/chip", " of a chip"),
+    _tokens("_per_user", "/user", " of a user"),
     Figure("energy_per_token_pj", "pJ", "energy/token", "energy/token", "energy per token"),
 )
 FIGURES: Final[Mapping[str, Figure]] = {figure.column: figure for figure in _ALL}

@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.analytic.memories import resident_bytes
 from simaccel.hardware import Accelerator
-from simaccel.hardware.area.parts import area_of, edp_js, power_mw
+from simaccel.hardware.area.parts import area_of, edp_js, power_figures
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
 from simaccel.search import effort
@@ -71,13 +71,11 @@ def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     # work costs no energy only where nothing has a price
     cycles, every = sum_figure("cycles"), sum(energy.values()) or math.nan
     seconds = cycles / accelerator.clock_hz
-    power = power_mw(energy if every > 0 else {"all": every}, seconds)
     figures: Figures = plain(
         {
             "energy_pj": every,
             "edp_js": edp_js(every, seconds),
-            "power_mw": sum(power.values()),
-            "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
+            **power_figures(energy if every > 0 else {"all": every}, seconds),
         }
     )
     return {

@@ -48,14 +48,10 @@ def pareto(
     for figure in (figures.x, figures.y):
         require_energies(accelerator, figure)
     frontier = front(workload, accelerator, dataflow, options, figures)
-    chosen = [
-        frontier.points[int(at)]
-        for at in pick_evenly(np.arange(len(frontier.points)), _MOST_OF_FRONT)
-    ]
-    results = [
-        simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
-        for tree in chosen
-    ]
+    places = pick_evenly(np.arange(len(frontier.points)), _MOST_OF_FRONT)
+    chosen = [frontier.points[int(at)] for at in places]
+    mappings = (mapping_of(workload, dataflow, tree.body) for tree in chosen)
+    results = [simulate(workload, accelerator, mapping) for mapping in mappings]
     added_up = frontier.seen == len(frontier.points) or all(
         (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for tree, result in zip(chosen, results, strict=True)
@@ -63,13 +59,10 @@ def pareto(
     points: list[Record] = [
         {**front_figures(result), "mapping": mapping_document(result.mapping)} for result in results
     ]
-    signs = {
-        FRONT_COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)
-    }
-    rows = np.array(
-        [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
-    )
-    kept = undominated_rows(rows).tolist()
+    both = (figures.x, figures.y)
+    signs = {FRONT_COLUMNS[name]: -1 if name == "utilisation" else 1 for name in both}
+    rows = [[sign * (point[name] or 0) for name, sign in signs.items()] for point in points]
+    kept = undominated_rows(np.array(rows)).tolist()
     left_out = len(frontier.points) - len(chosen)
     return {
         "seen": frontier.seen,

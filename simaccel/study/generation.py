@@ -57,11 +57,7 @@ def _pipeline_figures(run: PipelineRun) -> Record:
     Bytes and MACs are means over all chips, ``bubble_cycles`` mean cycles without micro-batch.
     """
     mean = pipeline_row(run)
-    rooflines = [
-        roofline_cycles(stage.result.workload, stage.result.accelerator)
-        for stage in run.stages
-        for _ in range(stage.count)
-    ]
+    rooflines = run.stage_figures(lambda run: roofline_cycles(run.workload, run.accelerator))
     return {
         "cycles": run.cycles,
         "energy_pj": run.energy_pj,

@@ -5,16 +5,16 @@ An infinitely fast resource bounds the gain of a change; these are changes that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.schedulers import Options, settle_options
-from simaccel.study.points import Axis, Point, Setting, base_point
+from simaccel.study.points import Axis, Point, Setting, base_point, named_setting
 from simaccel.study.space import DesignBuilder, with_mapping
 from simaccel.workload import Workload
 
@@ -41,10 +41,10 @@ def neighbour_designs(
     buffers = {} if capacity is None else {"buffer.capacity_bytes": _TWICE * capacity}
     shapes = ((rows // _TWICE, cols * _TWICE), (rows * _TWICE, cols // _TWICE))
     return (
-        *([_setting("twice the buffer", buffers)] if buffers else []),
+        *([named_setting(DESIGN, "twice the buffer", buffers)] if buffers else []),
         *_memories(accelerator),
         *(
-            _setting(f"an array of {a} x {b}", {"array.rows": a, "array.cols": b})
+            named_setting(DESIGN, f"an array of {a} x {b}", {"array.rows": a, "array.cols": b})
             for a, b in shapes
             if a * b == rows * cols
         ),
@@ -59,11 +59,11 @@ def _memories(accelerator: Accelerator) -> Iterator[Setting]:
         if memory.bandwidth_bytes_per_second is not None:  # each has its bandwidth and requests
             own = {field: getattr(memory, field) for field in _OF_CHANNELS}
             twice = {f"{section}.{field}": _TWICE * n for field, n in own.items() if n is not None}
-            yield _setting(f"twice the channels of {name}", twice)
+            yield named_setting(DESIGN, f"twice the channels of {name}", twice)
         if memory.part is not None and memory.model == "banked":
             part = memory.part.model_dump()
             part["banks_per_group"] *= _TWICE
-            yield _setting(f"twice the banks of {name}", {f"{section}.part": part})
+            yield named_setting(DESIGN, f"twice the banks of {name}", {f"{section}.part": part})
 
 
 def _stationarities(
@@ -79,16 +79,12 @@ def _stationarities(
     held = held or ("ws" if dataflow.partition("-")[0] == "naive" else None)
     for other in STATIONARITIES if held else ():
         if other != held:
-            yield _setting(f"{other} stationarity", {field: other}, axis)
+            yield named_setting(axis, f"{other} stationarity", {field: other})
 
 
 def _fixes_stationarity(accelerator: Accelerator) -> bool:
     array = accelerator.array
     return isinstance(array, ArraySpec) and array.stationarity != "free"
-
-
-def _setting(text: str, fields: Mapping[str, Any], axis: Axis = DESIGN) -> Setting:
-    return Setting(axis, text, text, fields)
 
 
 def design_points(

@@ -100,13 +100,9 @@ def _amount(
     )
 
 
-def _size(name: str, field: str, label: str) -> Parameter:
-    return Parameter(
-        axis=Axis(name, field, label, "workload"),
-        read=partial(whole_number, least=1, most=MAX_SIZE),
-        write=str,
-        fields=(field,),
-    )
+def _whole(axis: Axis, least: int, most: int, *fields: str) -> Parameter:
+    read = partial(whole_number, least=least, most=most)
+    return Parameter(axis=axis, read=read, write=str, fields=fields, apart=len(fields) > 1)
 
 
 def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
@@ -123,29 +119,22 @@ _BUFFER_RATES = ("buffer.read_bytes_per_second", "buffer.write_bytes_per_second"
 _ALL = (
     _amount("buffer", "buffer_bytes", "buffer capacity", "B", "buffer.capacity_bytes"),
     _amount(
-        "buffer-bandwidth",
-        "buffer_bytes_per_second",
-        "bandwidth of each port",
-        "B/s",
+        *("buffer-bandwidth", "buffer_bytes_per_second", "bandwidth of each port", "B/s"),
         *_BUFFER_RATES,
     ),
     _amount("dram-bandwidth", "dram_bytes_per_second", "DRAM bandwidth", "B/s", _DRAM_RATE),
-    Parameter(
-        axis=Axis("dram-latency", "dram_latency_cycles", "DRAM latency (cycles)"),
-        read=partial(whole_number, least=0, most=2**30),
-        write=str,
-        fields=("dram.latency_cycles",),
+    _whole(
+        Axis("dram-latency", "dram_latency_cycles", "DRAM latency (cycles)"),
+        *(0, 2**30, "dram.latency_cycles"),
     ),
-    Parameter(
-        axis=Axis("array", "array", "PE array (rows x columns)"),
-        read=partial(whole_number, least=1, most=2**20),
-        write=str,
-        fields=("array.rows", "array.cols"),
-        apart=True,
+    _whole(
+        Axis("array", "array", "PE array (rows x columns)"), 1, 2**20, "array.rows", "array.cols"
     ),
     _amount("clock", "clock_hz", "clock", "Hz", "clock_hz"),
-    _size("seq-len", "seq_len", "sequence length (tokens)"),
-    _size("batch", "batch", "batch (sequences)"),
+    _whole(
+        Axis("seq-len", "seq_len", "sequence length (tokens)", "workload"), 1, MAX_SIZE, "seq_len"
+    ),
+    _whole(Axis("batch", "batch", "batch (sequences)", "workload"), 1, MAX_SIZE, "batch"),
     Parameter(
         axis=Axis("precision", "precision", "number format"),
         read=_choice(tuple(BITS)),
@@ -214,24 +203,25 @@ def parameter_of(name: str) -> Parameter | None:
     """
     if name in PARAMETERS:
         return PARAMETERS[name]
+    read: Callable[[str], Value] = _scalar
+    write: Callable[..., str] = _write_value
+    field = name
     if name in _MAPPING:
-        field = name.replace("-", "_")
+        field, read = name.replace("-", "_"), _MAPPING[name]
         axis = Axis(name, field, name, "mapping")
-        return Parameter(axis=axis, read=_MAPPING[name], write=_write_value, fields=(field,))
-    if name.startswith(_OF_WORKLOAD):
+    elif name.startswith(_OF_WORKLOAD):
         field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
         axis = Axis(name, field, field.replace("_", " "), "workload")
-        return Parameter(axis=axis, read=_scalar, write=_write_value, fields=(field,))
-    if name in SECTIONS:
-        axis = Axis(name, name, name, named=True)
-        return Parameter(axis=axis, read=str, write=_write_value, fields=(name,))
-    if name not in leaf_fields(Accelerator):
+    elif name in SECTIONS:
+        axis, read = Axis(name, name, name, named=True), str
+    elif name not in leaf_fields(Accelerator):
         return None
-    axis = Axis(name, name.replace(".", "_"), name)
-    kinds = [kind for suffix, kind in UNIT_OF.items() if name.endswith(suffix)]
-    read = partial(_of_field, name, partial(_read_amount, kind=kinds[0]) if kinds else _scalar)
-    write = partial(_amount_text, kind=kinds[0]) if kinds else _write_value
-    return Parameter(axis=axis, read=read, write=write, fields=(name,))
+    else:
+        axis = Axis(name, name.replace(".", "_"), name)
+        for kind in (kind for suffix, kind in UNIT_OF.items() if name.endswith(suffix)):
+            read, write = partial(_read_amount, kind=kind), partial(_amount_text, kind=kind)
+        read = partial(_of_field, name, read)
+    return Parameter(axis=axis, read=read, write=write, fields=(field,))
 
 
 def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:

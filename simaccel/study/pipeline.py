@@ -10,13 +10,13 @@ when it is done with the one before and when that one has come; a link sends one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from simaccel.analytic.memories import MemoryDemand
 from simaccel.hardware import Accelerator
-from simaccel.hardware.area.parts import power_mw
+from simaccel.hardware.area.parts import power_figures
 from simaccel.run.run import Progress
 from simaccel.study.experiment import (
     ExperimentResult,
@@ -66,7 +66,11 @@ class PipelineRun:
     @property
     def stage_cycles(self) -> list[int]:
         """Cycles of a micro-batch in each stage."""
-        return [stage.cycles for stage in self.stages for _ in range(stage.count)]
+        return self.stage_figures(lambda result: result.run.cycles)
+
+    def stage_figures(self, figure: Callable[[ExperimentResult], int]) -> list[int]:
+        """Return a figure of the run of each stage."""
+        return [figure(stage.result) for stage in self.stages for _ in range(stage.count)]
 
     @property
     def ends(self) -> range:
@@ -221,7 +225,6 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
         result["utilisation"] * result["cycles"] * n
         for result, n in zip(every, counts, strict=True)
     )
-    power = power_mw(added["energy_pj"], run.seconds)
     return {
         **slowest,
         **added,
@@ -231,8 +234,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
         "seconds": run.seconds,
         "utilisation": ideal / (sum(counts) * run.cycles),
         "bound": _bound_of_stages(run),
-        "power_mw": sum(power.values()),
-        "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
+        **power_figures(added["energy_pj"], run.seconds),
         **{name: max(result[name] for result in every) for name in _LARGEST},
         "operators": [],
         "memories": [vars(demand) for demand in _fullest_memories(run)],
@@ -254,15 +256,11 @@ def _fullest_memories(run: PipelineRun) -> list[MemoryDemand]:
 
 
 def _bound_of_stages(run: PipelineRun) -> dict[str, Any]:
-    bounds = [
-        stage.result.prediction.bound_cycles for stage in run.stages for _ in range(stage.count)
-    ]
-    cycles = run.cycles_of(bounds)
-    waiting = run.cycles - cycles
+    cycles = run.cycles_of(run.stage_figures(lambda result: result.prediction.bound_cycles))
     return {
         "cycles": cycles,
         "terms": {"stages": cycles},
         "by": "stages",
-        "waiting_cycles": waiting,
+        "waiting_cycles": run.cycles - cycles,
         "waiting_by_cause": {},
     }

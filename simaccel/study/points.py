@@ -55,8 +55,13 @@ class Setting:
     axis: Axis
     value: Value
     text: str
-    fields: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
     place: float = 0
+
+
+def named_setting(axis: Axis, name: str, fields: Mapping[str, Any]) -> Setting:
+    """Return a value that is a name."""
+    return Setting(axis, name, name, fields)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.search.effort import require_energies
 from simaccel.study.documents import workload_document
-from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, default_options
+from simaccel.study.points import (
+    Axis,
+    Point,
+    Setting,
+    Value,
+    WeightedWorkload,
+    default_options,
+    named_setting,
+)
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -33,10 +41,6 @@ FLOWS: Final = Axis("dataflow", "dataflow", "dataflow", "mapping", named=True)
 Settings = tuple[Setting, ...]
 """All settings of an axis."""
 Made = TypeVar("Made")
-
-
-def _setting(axis: Axis, name: str, fields: Mapping[str, Value]) -> Setting:
-    return Setting(axis, name, name, fields)
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,9 @@ class DesignSpace:
     @property
     def dimensions(self) -> tuple[Settings, ...]:
         """All dimensions: accelerators and dataflows, if there are several, and the axes."""
-        flows = (_setting(FLOWS, name, {"dataflow": name}) for name in self.dataflows)
-        first = [tuple(_setting(HARDWARE, one.name, {}) for one in self.accelerators), tuple(flows)]
+        flows = (named_setting(FLOWS, name, {"dataflow": name}) for name in self.dataflows)
+        chips = (named_setting(HARDWARE, one.name, {}) for one in self.accelerators)
+        first = tuple(chips), tuple(flows)
         return (*(settings for settings in first if len(settings) > 1), *self.axes)
 
     def require_energies(self, objective: str) -> None:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-from simaccel.diagnosis.limits import kind_of, loading_cycles, operators_of
+from simaccel.diagnosis.limits import loading_cycles
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis, diagnose, ideal_cycles
 from simaccel.diagnosis.verdict import VerdictFigures, speedup
 from simaccel.diagnosis.what_if import FreedRun, Progress, WhatIfResult, waited_for_ports, what_if
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.memory import dram_bytes
+from simaccel.hardware.memory import DRAM_WAYS, dram_bytes
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
 from simaccel.search.problems import Options, parts
@@ -22,6 +22,7 @@ from simaccel.study.experiment import simulate
 from simaccel.study.store import cache, code_digest, result_key
 from simaccel.trace import TraceReader
 from simaccel.workload import VECTORS, Workload
+from simaccel.workload.roles import kind_of, operators_of
 
 FUSED: Final = "flash"
 """What an attention is searched with: of the dataflows with a fork the one with most choices."""
@@ -65,7 +66,7 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
         return None
     members = {part.name: operators_of(workload, part.name) for part in diagnosis.operators}
     now = [part for part in diagnosis.operators if {*members[part.name]} & {*names}]
-    moved = sum(map(part_dram_bytes, now))
+    moved = sum(sum(part.moved.get(way, {}).values()) for part in now for way in DRAM_WAYS)
     if not moved or Counter(names) != Counter(chain(*(members[part.name] for part in now))):
         return None
     dataflow = FUSED if len(names) > 1 else ALONE
@@ -80,11 +81,6 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     if bytes_then > _FEWER * moved or cycles_then >= cycles_now:
         return None
     return Proposal(dataflow, names, moved, cycles_now, bytes_then, cycles_then)
-
-
-def part_dram_bytes(part: OperatorDiagnosis) -> int:
-    """Return the bytes that a part moved to and from DRAM; 0 where they are unknown."""
-    return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
 
 
 @dataclass(frozen=True)

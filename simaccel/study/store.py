@@ -254,29 +254,22 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
             before = earlier
         else:
             store.damaged.append(MANIFEST)
-    now = {"command": command, "seed": seed, **versions(), "host": host()}
-    if now not in before or not is_there:
-        write_json(path, {"format": FORMAT, "explorations": [*before, now]})
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of simaccel, its code, Python and numpy."""
-    return {
+    now = {
+        "command": command,
+        "seed": seed,
         "simaccel": version(),
         "code": code_digest(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "host": {
+            "system": platform.platform(),
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "byte order": sys.byteorder,
+        },
     }
-
-
-def host() -> dict[str, Any]:
-    """Return a description of the computer."""
-    return {
-        "system": platform.platform(),
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "byte order": sys.byteorder,
-    }
+    if now not in before or not is_there:
+        write_json(path, {"format": FORMAT, "explorations": [*before, now]})
 
 
 def _require_store(folder: Path) -> None:

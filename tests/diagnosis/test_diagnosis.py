@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from simaccel.diagnosis.limits import kind_of
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis, diagnose
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -16,6 +15,7 @@ from simaccel.machine.accounts import EngineCycles
 from simaccel.study.recording import record
 from simaccel.trace import Stall, TraceReader
 from simaccel.workload import ModelDimensions, attention, build
+from simaccel.workload.roles import kind_of
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases

@@ -69,18 +69,12 @@ def area_of(accelerator: Accelerator) -> ChipArea:
 def area_and_power(
     accelerator: Accelerator, energy_pj: Mapping[str, float], cycles: int
 ) -> dict[str, Any]:
-    """Return area and average power of a run; ``chip_power_mw`` excludes the DRAM.
+    """Return area and average power of a run (`power_figures`).
 
     The area is None if a memory is unlimited.
     """
-    area, power = area_of(accelerator), power_mw(energy_pj, accelerator.seconds(cycles))
-    total_mw = sum(power.values())
-    return {
-        "area_mm2": area.mm2,
-        "area_um2": dict(area.by_part),
-        "power_mw": total_mw,
-        "chip_power_mw": total_mw - power.get("dram", 0.0),
-    }
+    area, power = area_of(accelerator), power_figures(energy_pj, accelerator.seconds(cycles))
+    return {"area_mm2": area.mm2, "area_um2": dict(area.by_part), **power}
 
 
 def edp_js(energy_pj: float, seconds: float) -> float:
@@ -99,3 +93,10 @@ def power_mw(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]
     {'mac': 500.0, 'dram': 200.0}
     """
     return {level: n * _MW_PER_PJ_PER_S / seconds for level, n in energy_pj.items()}
+
+
+def power_figures(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Return the average power in mW of all levels; ``chip_power_mw`` excludes the DRAM."""
+    power = power_mw(energy_pj, seconds)
+    total_mw = sum(power.values())
+    return {"power_mw": total_mw, "chip_power_mw": total_mw - power.get("dram", 0.0)}

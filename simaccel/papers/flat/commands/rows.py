@@ -12,7 +12,6 @@ from typing import Final
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
-from simaccel.diagnosis.limits import attention_operators, operators_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.quantity import LARGEST
@@ -26,6 +25,7 @@ from simaccel.study.placement import compile_for
 from simaccel.study.points import Point, Record, StudyRow
 from simaccel.units import ARRAY, LIMITS, LINK
 from simaccel.workload import Vector, Workload
+from simaccel.workload.roles import attention_operators, operators_of
 
 ATTENTION: Final = "attention"
 LINKS: Final = "links"
