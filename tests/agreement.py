@@ -1,5 +1,6 @@
 """The machine, the closed form and fast-forward on one mapping: they have to agree."""
 
+from collections.abc import Mapping as Map
 from dataclasses import replace
 
 import pytest
@@ -121,3 +122,8 @@ def run_exactly(on: Accelerator, program: Program) -> Run:
     run, slow = (Machine(on, program, fast_forward=fast).run() for fast in (True, False))
     assert replace(run, events=0) == replace(slow, events=0)
     return run
+
+
+def dram_total(moved: Map[tuple[str, str], int]) -> int:
+    """Return the bytes with DRAM, of bytes by level and tensor."""
+    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))

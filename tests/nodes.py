@@ -1,7 +1,7 @@
 """Nodes of whole networks as tests write them: square images and windows."""
 
-from simaccel.workload import Conv
-from simaccel.workload.linking import NetworkNode, Window, conv
+from simaccel.workload import Conv, Tensor, Workload
+from simaccel.workload.linking import NetworkNode, Window, conv, link_nodes
 
 
 def connected(name: str, given: str, channels: int, size: int, outputs: int) -> NetworkNode:
@@ -35,3 +35,10 @@ def residual(name: str, given: str, shortcut: str, channels: int, size: int) -> 
 def rectified(name: str, given: str, channels: int, size: int) -> NetworkNode:
     """Return a rectifier that is a layer of its own."""
     return NetworkNode(name, "relu", (given,), Conv(g=channels, m=1, c=1, p=size, q=size, r=1, s=1))
+
+
+def linked(*nodes: NetworkNode, batch: int = 1) -> Workload:
+    """Return a network of a byte an element."""
+    operators, kinds = link_nodes(nodes, batch)
+    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    return Workload("drawn", tuple(operators), tensors)

@@ -1,4 +1,3 @@
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,9 @@ from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.hardware import SfuSpec
 from simaccel.hardware.sfu import OperationsSpec
-from simaccel.mapping.text import parse_text
-from simaccel.workload import Vector, Workload, operand
-from simaccel.workload.einsum import Tensor
 from simaccel.workload.vectors import VECTORS
 from simaccel.workload.vectors.kind import Passes
+from tests.trees import mapping, vector, workload
 
 EACH: dict[str, Any] = {
     "exp": 13,
@@ -79,24 +76,16 @@ def test_norms_of_a_run_take_their_reductions() -> None:
 
     Statistics: 2 x 16 cycles and 2 x 7 of reductions; normalisation: 4 x 16 and 4 of roots.
     """
-    norm = Vector(
-        "norm", "layer_norm", {"m": 16, "d": 32}, (operand("x m d"),), operand("y m d"), axis="d"
-    )
-    kinds = {"x": "input", "y": "output"}
-    tensors = {name: Tensor(name, 2, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
-    workload = Workload("norm", (norm,), tensors)
+    of = workload(vector("norm", "layer_norm", "y m d", "x m d", axis="d", m=16, d=32))
     settings = [f"sfu.operations.{name}={count}" for name, count in EACH.items()]
-    mapping = parse_text(
-        dedent(f"""
-        mapping mine of norm {workload.fingerprint}
-          group norm
-            loop m 4
-            loop d 16
-            keep x buffer, y buffer
-            do norm sfu
-    """)
-    )
-    run = simulate(workload, load_accelerator("toy", settings), mapping).run
+    body = """
+        group norm
+          loop m 4
+          loop d 16
+          keep x buffer, y buffer
+          do norm sfu
+    """
+    run = simulate(of, load_accelerator("toy", settings), mapping(of, body)).run
     assert run.engines["sfu"].busy == 8 * (32 + 14 + 3 + 64 + 4 + 3)
     assert run.elements == 8 * (128 + 4 * 14 + 256 + 4 * 4)
 

@@ -12,6 +12,7 @@ from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import EFFORT, OBJECTIVES, Effort, Objective
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload, build, gemm
+from tests.agreement import dram_total
 from tests.draws import DRAWS, seeds, some
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
@@ -152,7 +153,7 @@ def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationa
 def _figure(result: ExperimentResult, objective: Objective) -> float:
     run, predicted = result.run, result.prediction
     energy = sum(predicted.energy_pj.values())
-    dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+    dram = dram_total(run.moved)
     return {
         "cycles": run.cycles,
         "energy": energy,

@@ -30,16 +30,15 @@ from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
 from simaccel.workload import (
     ModelDimensions,
-    Tensor,
-    Vector,
     Workload,
     attention,
     build,
     gemm,
-    operand,
 )
 from tests.draws import DRAWS, some
 from tests.refusals import refusal_of
+from tests.trees import vector
+from tests.trees import workload as make_workload
 
 SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
@@ -179,6 +178,13 @@ def _cycles(workload: Workload, mapping: Mapping, on: Accelerator) -> int:
     return Machine(on, lower(workload, mapping)).run().cycles
 
 
+def _require_right(workload: Workload, on: Accelerator, mapping: Mapping) -> list[str]:
+    """Require all, and the values of numpy; return the operators that were compared."""
+    _require_sound(workload, on, mapping)
+    _require_run(workload, on, mapping)
+    return [one.operator for one in check(workload, mapping, lower(workload, mapping))]
+
+
 def _require_run(workload: Workload, on: Accelerator, mapping: Mapping) -> None:
     """The machine moves and computes what is predicted, and is not below the bound."""
     run, predicted = Machine(on, lower(workload, mapping)).run(), predict(workload, mapping, on)
@@ -200,9 +206,7 @@ def test_mappings_compute_attention(dataflow: str, batch: int, seq_len: int, cap
     if mapping is None:
         assert dataflow not in _ALWAYS_FIT
         return
-    _require_sound(workload, on, mapping)
-    _require_run(workload, on, mapping)
-    assert check(workload, mapping, lower(workload, mapping))[-1].operator == "A"
+    assert _require_right(workload, on, mapping)[-1] == "A"
 
 
 @pytest.mark.parametrize("dataflow", FITS_ON_TOY)
@@ -242,9 +246,7 @@ def test_pipelined_mappings_compute_attention(dataflow: str, seq_len: int) -> No
     tile = fused(workload, mapping)
     assert tile.ahead == 1
     assert tile.slots["S"] >= 2
-    _require_sound(workload, on, mapping)
-    _require_run(workload, on, mapping)
-    assert check(workload, mapping, lower(workload, mapping))
+    assert _require_right(workload, on, mapping)
 
 
 @pytest.mark.parametrize(
@@ -255,9 +257,7 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     workload, on = gemm(m=m, k=k, n=n, batch=2), toy("128 B")
     mapping = make_mapping(workload, on, dataflow)
-    _require_sound(workload, on, mapping)
-    _require_run(workload, on, mapping)
-    assert check(workload, mapping, lower(workload, mapping))
+    assert _require_right(workload, on, mapping)
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flat-r", "flash"])
@@ -547,19 +547,10 @@ def test_an_elementwise_product_is_refused_by_name() -> None:
 @pytest.mark.parametrize("dataflow", ON_ANY_ARRAY)
 def test_vector_operators_are_mapped(dataflow: str) -> None:
     """2 rows of 5 gelus and of a softmax, each on its own."""
-    ranks = {"m": 2, "n": 5}
-    gelu = Vector("act", "gelu", ranks, (operand("X m n"),), operand("Y m n"))
-    softmax = Vector("softmax", "softmax", ranks, (operand("Y m n"),), operand("Z m n"), axis="n")
-    tensors = {
-        "X": Tensor("X"),
-        "Y": Tensor("Y", kind="intermediate"),
-        "Z": Tensor("Z", kind="output"),
-    }
-    workload, on = Workload("acts", (gelu, softmax), tensors), load_accelerator("toy")
+    workload = make_workload(
+        vector("act", "gelu", "Y m n", "X m n", m=2, n=5),
+        vector("softmax", "softmax", "Z m n", "Y m n", axis="n", m=2, n=5),
+    )
+    on = load_accelerator("toy")
     mapping = make_mapping(workload, on, dataflow)
-    _require_sound(workload, on, mapping)
-    _require_run(workload, on, mapping)
-    assert [one.operator for one in check(workload, mapping, lower(workload, mapping))] == [
-        "act",
-        "softmax",
-    ]
+    assert _require_right(workload, on, mapping) == ["act", "softmax"]

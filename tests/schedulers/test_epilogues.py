@@ -13,7 +13,7 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.chains import longest_epilogues
 from simaccel.search.effort import Objective
 from simaccel.workload import Workload
-from tests.agreement import assert_counts
+from tests.agreement import assert_counts, dram_total
 from tests.machine.accelerators import accelerator
 from tests.trees import assert_computes, einsum, vector, workload
 
@@ -54,10 +54,6 @@ def _groups(mapping: Mapping) -> list[tuple[str, ...]]:
     return [one.operators for one in found]
 
 
-def _dram(moved: dict[tuple[str, str], int]) -> int:
-    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
-
-
 def test_what_follows_an_einsum_takes_no_way_through_dram() -> None:
     """Of 8x4x8 in a buffer of 64 B, T, C and P (64 B each) would go out and come in."""
     of = _hard_swish(8, 4, 8)
@@ -65,7 +61,7 @@ def test_what_follows_an_einsum_takes_no_way_through_dram() -> None:
     apart = make_mapping(of, _on(64, epilogues=False), "flex", Options(objective="dram-bytes"))
     assert _groups(fused) == [("one", "clip", "times", "div")]
     assert _groups(apart) == [("one",), ("clip",), ("times",), ("div",)]
-    moved = [_dram(assert_counts(of, one, _on(64)).moved) for one in (fused, apart)]
+    moved = [dram_total(assert_counts(of, one, _on(64)).moved) for one in (fused, apart)]
     # T once out and twice in, C and P once out and once in
     assert moved[1] - moved[0] == (3 + 2 + 2) * 64
 
@@ -89,7 +85,7 @@ def test_what_an_einsum_reads_is_added_to_its_output(
     )
     one = make_mapping(of, _on(capacity), dataflow, Options(objective="dram-bytes"))
     assert_computes(of, one)
-    moved = _dram(assert_counts(of, one, _on(capacity)).moved)
+    moved = dram_total(assert_counts(of, one, _on(capacity)).moved)
     assert moved == 64 * tensors if tensors else moved > 64 * 4
 
 
@@ -108,7 +104,7 @@ def test_what_is_read_in_other_pieces_than_made_is_not_cut_there(capacity: int) 
         for dataflow in ("flex", "best"):
             one = make_mapping(of, _on(capacity), dataflow, Options())
             assert_computes(of, one)
-            moved = _dram(assert_counts(of, one, _on(capacity)).moved)
+            moved = dram_total(assert_counts(of, one, _on(capacity)).moved)
             assert len(of.operators) > 1 or moved == 3 * 16 * 2
 
 
@@ -154,4 +150,4 @@ def test_a_residual_is_added_to_what_is_there(dataflow: str) -> None:
     on = _on(140)
     mapping = make_mapping(of, on, dataflow, Options(objective="dram-bytes"))
     assert _groups(mapping) == [("one", "add")]
-    assert _dram(assert_counts(of, mapping, on).moved) == 8 * 4 + 4 * 8 + 2 * 8 * 8
+    assert dram_total(assert_counts(of, mapping, on).moved) == 8 * 4 + 4 * 8 + 2 * 8 * 8

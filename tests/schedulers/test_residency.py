@@ -27,12 +27,12 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.study.experiment import simulate
-from simaccel.workload import Conv, Einsum, ModelDimensions, Tensor, Vector, Workload, attention
-from simaccel.workload.linking import IMAGE, NetworkNode, conv, link_nodes
-from tests.agreement import assert_counts
+from simaccel.workload import Conv, Einsum, ModelDimensions, Vector, Workload, attention
+from simaccel.workload.linking import IMAGE, conv
+from tests.agreement import assert_counts, dram_total
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
-from tests.nodes import pooling, residual
+from tests.nodes import linked, pooling, residual
 from tests.trees import assert_computes, einsum, mapping, vector, workload
 
 
@@ -49,22 +49,12 @@ def _on(capacity: int, *, resident: bool = True) -> Accelerator:
     return on.model_copy(update={"compiler": CompilerSpec(resident=resident)})
 
 
-def _network(*nodes: NetworkNode, batch: int = 1) -> Workload:
-    operators, kinds = link_nodes(nodes, batch)
-    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
-    return Workload("drawn", tuple(operators), tensors)
-
-
 def _pair(m: int, k: int, n: int, p: int) -> Workload:
     return workload(
         einsum("one", "T m n", "X m k", "A k n", m=m, k=k, n=n),
         einsum("two", "Y m p", "T m n", "B n p", m=m, n=n, p=p),
         bits=dict.fromkeys("TXAYB", 8),
     )
-
-
-def _dram(moved: dict[tuple[str, str], int]) -> int:
-    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
 
 
 def _kept(mapping: Mapping) -> list[str]:
@@ -81,8 +71,8 @@ def test_what_is_held_is_neither_stored_nor_loaded() -> None:
     )
     assert _kept(with_it) == ["T"]
     assert _kept(without) == []
-    assert _dram(assert_counts(of, with_it, _on(4096)).moved) == sides
-    assert _dram(assert_counts(of, without, _on(4096)).moved) == sides + 2 * 3 * 7
+    assert dram_total(assert_counts(of, with_it, _on(4096)).moved) == sides
+    assert dram_total(assert_counts(of, without, _on(4096)).moved) == sides + 2 * 3 * 7
 
 
 BYTES = Options(objective="dram-bytes")
@@ -100,7 +90,7 @@ def test_a_tensor_is_held_where_it_fits_exactly(capacity: int) -> None:
     assert _kept(mapping) == (["T"] if capacity == 6 else [])
     run = assert_counts(of, mapping, _on(capacity))
     assert run.peak_buffer_bytes <= capacity
-    assert (_dram(run.moved) == 12) if capacity == 6 else (_dram(run.moved) >= 16)
+    assert (dram_total(run.moved) == 12) if capacity == 6 else (dram_total(run.moved) >= 16)
 
 
 @pytest.mark.parametrize("sides", [(3, 5, 7, 2), (17, 4, 19, 5), (40, 2, 40, 2)])
@@ -159,12 +149,12 @@ def test_lives_end_with_the_last_reader() -> None:
     nodes += [
         conv(f"c{at}", f"c{at - 1}", Conv(m=1, c=1, p=7, q=7, r=1, s=1)) for at in range(1, 5)
     ]
-    of = _network(*nodes)
+    of = linked(*nodes)
     on = _on(2 * 49 + 16)
     mapping = make_mapping(of, on, "flex", BYTES)
     assert _kept(mapping) == ["c0.O", "c1.O", "c2.O", "c3.O"]
     run = assert_counts(of, mapping, on)
-    assert _dram(run.moved) == 49 + 5 + 49
+    assert dram_total(run.moved) == 49 + 5 + 49
     assert 2 * 49 < run.peak_buffer_bytes <= 2 * 49 + 16
     assert most_reserved_bytes(lower(of, mapping), on) >= run.peak_buffer_bytes
 
@@ -240,7 +230,7 @@ def test_what_a_later_group_reads_is_not_written_over() -> None:
 
 
 def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
-    of = _network(
+    of = linked(
         conv("a", IMAGE, Conv(m=2, c=3, p=5, q=5, r=3, s=3), 1),
         conv("b", "a", Conv(m=3, c=2, p=5, q=5, r=3, s=3), 1),
         pooling("c", "b", 3, 2, reach=2, stride=2),
@@ -267,7 +257,7 @@ def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> No
     check(of, mapping, lower(of, mapping))
     run = assert_counts(of, mapping, on)
     assert run.peak_buffer_bytes <= most_reserved_bytes(lower(of, mapping), on) <= 211
-    assert floor_of(of, mapping, 211).least_bytes <= _dram(run.moved)
+    assert floor_of(of, mapping, 211).least_bytes <= dram_total(run.moved)
 
 
 SIZES = st.sampled_from([1, 2, 3, 5])
@@ -304,7 +294,7 @@ def networks(draw: st.DrawFn) -> Workload:
         before = channels, size
         channels, size, last = nodes[-1].channels, made, name
         same = [*(same if (channels, size) == before else []), name]
-    return _network(*nodes, batch=draw(st.sampled_from([1, 2])))
+    return linked(*nodes, batch=draw(st.sampled_from([1, 2])))
 
 
 def assert_held_well(of: Workload, capacity: int) -> None:
@@ -320,11 +310,11 @@ def assert_held_well(of: Workload, capacity: int) -> None:
     found = predict(of, mapping, on)
     assert found.moved == {key: n for key, n in run.moved.items() if n}
     assert found.bound_cycles <= run.cycles
-    assert floor_of(of, mapping, capacity).least_bytes <= _dram(run.moved)
+    assert floor_of(of, mapping, capacity).least_bytes <= dram_total(run.moved)
     reserved_bytes = most_reserved_bytes(lower(of, mapping), on)
     assert max(run.peak_buffer_bytes, found.buffer_bytes) <= reserved_bytes <= capacity
     before = predict(of, plain, on)
-    assert _dram(found.moved) <= _dram(before.moved)
+    assert dram_total(found.moved) <= dram_total(before.moved)
 
 
 @settings(max_examples=2 * DRAWS)
@@ -342,7 +332,7 @@ def test_around_attention_what_goes_from_operator_to_operator_stays_on_chip() ->
     dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     of = attention(dimensions, batch=1, seq_len=5)
     mapping = make_mapping(of, _on(4096), "flex", BYTES)
-    moved = _dram(assert_counts(of, mapping, _on(4096)).moved)
+    moved = dram_total(assert_counts(of, mapping, _on(4096)).moved)
     assert moved == 2 * (3 * 5 * 6 + 5 * 6 + 4 * 6 * 6 + 2 * 6 * 8)
 
 

@@ -24,11 +24,11 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
 from simaccel.study.experiment import simulate
-from simaccel.workload import ModelDimensions, Tensor, Workload, attention, gemm, parse_workload
+from simaccel.workload import ModelDimensions, Workload, attention, gemm, parse_workload
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
-from simaccel.workload.linking import IMAGE, link_nodes
-from tests.nodes import connected, pooling, rectified
+from simaccel.workload.linking import IMAGE
+from tests.nodes import connected, linked, pooling, rectified
 from tests.program.programs import mapping_of
 
 CHIP = load_accelerator("tpu_v1")
@@ -88,10 +88,7 @@ def test_a_vector_operator_stands_in_the_group_of_its_einsum() -> None:
         rectified("act", "one", 520, 1),
         connected("two", "act", 400, 1, 256),
     ]
-    operators, kinds = link_nodes(nodes_, 100)
-    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
-    of = Workload("linked", tuple(operators), tensors)
-    result = simulate(of, CHIP, "strips")
+    result = simulate(linked(*nodes_, batch=100), CHIP, "strips")
     assert [group.name for group in result.mapping.groups] == ["one+act", "two"]
     moved = {name for (level, name) in result.run.moved if level == "dram_write"}
     assert moved == {"act.O", "two.O"}
@@ -104,10 +101,9 @@ def test_a_vector_operator_stands_in_the_group_of_its_einsum() -> None:
 def test_poolings_come_in_as_few_pieces_as_fit() -> None:
     """8 images of 9 x 9 windows of 3 x 3 over 64 channels: one piece, and 20 cycles of latency."""
     nodes_ = [pooling("pool", IMAGE, 64, 9, reach=3, stride=1, padding=1)]
-    operators, kinds = link_nodes(nodes_, 8)
-    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
-    of = Workload("pooled", tuple(operators), tensors)
-    assert simulate(of, CHIP, "strips").run.cycles == 8 * 64 * 81 * 9 // 256 + 20
+    assert (
+        simulate(linked(*nodes_, batch=8), CHIP, "strips").run.cycles == 8 * 64 * 81 * 9 // 256 + 20
+    )
 
 
 def _set_slots(tree: Tree, slots: int) -> Tree:

@@ -34,6 +34,7 @@ from simaccel.study.experiment import simulate
 from simaccel.study.fronts import FRONT_COLUMNS, front_figures, pareto
 from simaccel.study.points import Record
 from simaccel.workload import Workload
+from tests.agreement import dram_total
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 from tests.trees import einsum, vector
@@ -186,7 +187,7 @@ def _every_flat_tile(capacity: str) -> list[dict[Figure, float]]:
             continue
         run = Machine(on, lower(_TINY, mapping)).run()
         energy = sum(on.energy_by_level(run.macs, run.elements, run.moved, run.cycles).values())
-        dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+        dram = dram_total(run.moved)
         found.append(
             {
                 "cycles": run.cycles,

@@ -22,6 +22,7 @@ from simaccel.search.judge import Judge, ScoredTree
 from simaccel.search.near_ties import is_worth
 from simaccel.study.experiment import simulate
 from simaccel.workload import Product, Workload, build, conv2d, gemm, layers_workload
+from tests.agreement import dram_total
 from tests.draws import DRAWS
 from validation.search.narrowed import TOLERANCE, draw, found, narrower
 
@@ -55,7 +56,7 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     losses: list[ObjectiveLosses] = []
     options = Options(tolerance=tolerance, on_losses=losses.append)
     result = simulate(workload, on, "flex", options=options)
-    dram = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+    dram = dram_total(result.run.moved)
     energy = sum(
         on.energy_by_level(
             result.run.native_macs, result.run.elements, result.run.moved, result.run.cycles
@@ -124,7 +125,7 @@ def test_a_larger_buffer_moves_no_more_bytes_for_about_the_same_cycles() -> None
             on = replace(case, settings=(*case.settings, room)).accelerator
             losses: list[ObjectiveLosses] = []
             run = simulate(case.workload, on, "flex", options=Options(on_losses=losses.append)).run
-            dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+            dram = dram_total(run.moved)
             costs.append((run.cycles, dram, run.cycles - sum(one.cycles for one in losses)))
         (before, moved, _), (_, more, fastest) = costs
         assert before > fastest * (1 + TOLERANCE / 2) or more <= moved
@@ -158,7 +159,7 @@ def test_more_buffer_never_takes_more_at_equal_limits(
             return
         limit = 1.05 * (result.run.cycles - sum(one.cycles for one in losses))
         run = result.run
-        dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+        dram = dram_total(run.moved)
         energy = sum(
             on.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles).values()
         )
@@ -174,7 +175,7 @@ def test_a_swept_buffer_moves_no_more_bytes() -> None:
     for room in ("512 KiB", "2 MiB"):
         on = load_accelerator("edge", [f"buffer.capacity_bytes={room}"])
         run = simulate(workload, on, "flat-r").run
-        moved.append(sum(n for (level, _), n in run.moved.items() if level.startswith("dram")))
+        moved.append(dram_total(run.moved))
     assert all(after <= before for before, after in pairwise(moved))
 
 

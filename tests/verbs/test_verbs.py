@@ -38,6 +38,7 @@ from simaccel.search.effort import STRATEGIES, Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
 from simaccel.workload import Workload
+from tests.agreement import dram_total
 from tests.importers.test_scalesim import SHIPPED
 from tests.refusals import faults_of, refusal_of
 from tests.small_pods import SMALL
@@ -348,7 +349,7 @@ def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
     assert list(limit.to_pandas()["dram_bytes"]) == [moved for _, moved in limit.points]
     assert limit.mapping is not None
     moved = simulate(GEMM, "toy", limit.mapping).run.moved
-    dram = sum(n for (place, _), n in moved.items() if place.startswith("dram"))
+    dram = dram_total(moved)
     assert dram == 2 * (9 * 7 + 7 * 5 + 9 * 5)
 
 

@@ -16,6 +16,7 @@ from simaccel import load_accelerator, simulate
 from simaccel.diagnosis.check import check
 from simaccel.diagnosis.plain_values import expected_values
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
+from tests.agreement import dram_total
 from tests.draws import DRAWS
 
 
@@ -400,6 +401,6 @@ def test_what_goes_from_layer_to_layer_stays_on_chip(tmp_path: Path) -> None:
     for held in ("true", "false"):
         sets = [f"compiler.resident={held}", "dram.bandwidth_bytes_per_second=100 MB/s"]
         run = simulate(workload, load_accelerator("toy", sets), "flat").run
-        moved.append(sum(n for (at, _), n in run.moved.items() if at.startswith("dram")))
+        moved.append(dram_total(run.moved))
     least = 2 * 4 * 4 + 2 * 2 * 9 + 2 * 2 + 2 * 2 * 2
     assert moved == [least, least + 5 * 2 * 2 * 2]  # two tensors go out, and come in three times

@@ -1,20 +1,15 @@
 """A feed-forward layer on chips, small enough for sums by hand."""
 
+from dataclasses import replace
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tree import Mapping
-from simaccel.workload import Workload, operand
-from simaccel.workload.einsum import Einsum, Kind, Tensor, Vector
+from simaccel.workload import Workload
+from tests.machine.accelerators import accelerator
+from tests.trees import einsum, vector, workload
 
-_KINDS: dict[str, Kind] = {
-    "X": "input",
-    "W1": "weight",
-    "W2": "weight",
-    "g": "weight",
-    "H": "intermediate",
-    "U": "intermediate",
-    "Y": "intermediate",
-    "N": "output",
-}
 _TREES = {
     "FF1": "loop m 16\nkeep X buffer x2, W1 buffer, H buffer x2\ndo FF1 array ws",
     "act": "loop m 16\nkeep H buffer x2\ndo act sfu",
@@ -25,27 +20,38 @@ _TREES = {
 
 def feed_forward(m: int = 64, e: int = 32, f: int = 128) -> Workload:
     """Return H = X W1, U = gelu(H), Y = U W2, N = norm(Y)."""
-    ranks = {"m": m, "e": e, "f": f}
     operators = (
-        Einsum("FF1", ranks, (operand("X m e"), operand("W1 e f")), operand("H m f")),
-        Vector("act", "gelu", {"m": m, "f": f}, (operand("H m f"),), operand("U m f")),
-        Einsum("FF2", ranks, (operand("U m f"), operand("W2 f e")), operand("Y m e")),
-        Vector(
-            "norm",
-            "rms_norm",
-            {"m": m, "e": e},
-            (operand("Y m e"), operand("g e")),
-            operand("N m e"),
-            axis="e",
-        ),
+        einsum("FF1", "H m f", "X m e", "W1 e f", m=m, e=e, f=f),
+        vector("act", "gelu", "U m f", "H m f", m=m, f=f),
+        einsum("FF2", "Y m e", "U m f", "W2 f e", m=m, e=e, f=f),
+        vector("norm", "rms_norm", "N m e", "Y m e", "g e", axis="e", m=m, e=e),
     )
-    tensors = {name: Tensor(name, 2, kind) for name, kind in _KINDS.items()}
-    return Workload("ff", operators, tensors)
+    return replace(workload(*operators, weights=["W1", "W2", "g"]), name="ff")
 
 
-def spread(workload: Workload, **spreads: str) -> Mapping:
+def chain(repeat: int = 1) -> Workload:
+    """Return S = X W, then Y = S V: 8 x 4 x 4 both."""
+    operators = (
+        einsum("one", "S m n", "X m k", "W k n", m=8, k=4, n=4),
+        einsum("two", "Y m n", "S m k", "V k n", m=8, k=4, n=4),
+    )
+    return workload(*operators, weights=["W", "V"], repeat=repeat)
+
+
+def free_chips(
+    count: int = 2, compiler: dict[str, object] | None = None, **links: object
+) -> Accelerator:
+    """Return chips whose memories take no time, with links of 4 B a cycle that take 5 cycles."""
+    given = {"bytes_per_second": "4 GB/s", "hop_cycles": 5, **links}
+    free = {"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0}
+    found = accelerator(dram=free, compiler=compiler or {})
+    update = {"links": LinksSpec.model_validate(given), "chips": (count,)}
+    return found.model_copy(update=update)
+
+
+def spread(of: Workload, **spreads: str) -> Mapping:
     """Return a mapping of it with spreads over chips by group: ``FF1="f 32"``, several by ``;``."""
-    lines = [f"mapping hand of ff {workload.fingerprint}"]
+    lines = [f"mapping hand of ff {of.fingerprint}"]
     for name, tree in _TREES.items():
         cuts = [one.strip() for one in spreads.get(name, "").split(";") if one.strip()]
         nodes = [f"spread {one} chips" for one in cuts] + tree.split("\n")

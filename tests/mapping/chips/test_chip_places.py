@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.diagnosis.check_chips import check_chips
 from simaccel.hardware import Accelerator
-from simaccel.hardware.links import LinksSpec
 from simaccel.machine.machine import Run
 from simaccel.mapping.checks import faults
 from simaccel.mapping.chips.sharding import pod_of
@@ -18,29 +18,17 @@ from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.text import parse_program, program_text
 from simaccel.study.experiment import simulate
-from simaccel.workload import Workload
 from tests.agreement import run_exactly
 from tests.drawn_chips import DrawnPod, draw_pod_of_places
 from tests.draws import seeds
-from tests.machine.accelerators import accelerator
-from tests.mapping.chips.feed_forward import feed_forward, spread
+from tests.mapping.chips.feed_forward import chain, feed_forward, free_chips, spread
 from tests.program.tile_order import read_order, stored_order
-from tests.trees import einsum, workload
 from validation.pods.places import run_places
-
-
-def _chain() -> Workload:
-    """S = X W, then Y = S V: 8 x 4 x 4 both."""
-    return workload(
-        einsum("one", "S m n", "X m k", "W k n", m=8, k=4, n=4),
-        einsum("two", "Y m n", "S m k", "V k n", m=8, k=4, n=4),
-        weights=["W", "V"],
-    )
 
 
 def _mapping(first: str, second: str, rows: int = 8, made: int | None = None) -> Mapping:
     """Return one group on each place; ``rows`` of a tile that is read, ``made`` of one made."""
-    of = _chain()
+    of = chain()
     lines = [f"mapping hand of {of.name} {of.fingerprint}"]
     for name, weight, place, inside, outside, tile in (
         ("one", "W", first, "X", "S", made or rows),
@@ -52,16 +40,11 @@ def _mapping(first: str, second: str, rows: int = 8, made: int | None = None) ->
     return parse_text("\n".join([*lines, ""]))
 
 
-def _pod(chips: int = 2, topology: str = "ring", **fields: object) -> Accelerator:
-    """Return chips whose memories take no time, with links of 4 B a cycle that take 5 cycles."""
-    given = {"bytes_per_second": "4 GB/s", "hop_cycles": 5, "chunk_bytes": 4096, **fields}
-    links = LinksSpec.model_validate({"topology": topology, **given})
-    found = accelerator(dram={"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0})
-    return found.model_copy(update={"links": links, "chips": (chips,)})
+_pod = partial(free_chips, chunk_bytes=4096)
 
 
 def _run(mapping: Mapping, on: Accelerator) -> Run:
-    return simulate(_chain(), on, mapping).run
+    return simulate(chain(), on, mapping).run
 
 
 def test_a_tensor_goes_to_another_chip_when_it_is_made() -> None:
@@ -112,7 +95,7 @@ def test_text_and_document() -> None:
 
 
 def _program_of(mapping: Mapping, on: Accelerator) -> str:
-    return program_text(lower_pod(pod_of(_chain(), mapping, on), on))
+    return program_text(lower_pod(pod_of(chain(), mapping, on), on))
 
 
 def test_the_program_says_who_sends_what_to_whom() -> None:
@@ -140,15 +123,15 @@ _PLACES = [
 @pytest.mark.parametrize(("first", "second", "count", "field", "allowed"), _PLACES)
 def test_wrong_places(first: str, second: str, count: int, field: str, allowed: str) -> None:
     """What overlaps, differs in number, or isn't there is refused by name."""
-    on = _pod(count, "switch")
-    found = faults(_chain(), _mapping(first, second), on)
+    on = _pod(count, topology="switch")
+    found = faults(chain(), _mapping(first, second), on)
     assert [fault.field for fault in found][:1] == [field]
     assert allowed in found[0].allowed
 
 
 def test_a_group_of_a_ring_is_one_chip_or_all() -> None:
     """Two of four chips of a ring are no ring."""
-    found = faults(_chain(), _mapping("chips 0-1", "chips 2-3"), _pod(4))
+    found = faults(chain(), _mapping("chips 0-1", "chips 2-3"), _pod(4))
     assert "1, 4" in found[0].allowed
 
 

@@ -1,30 +1,17 @@
 """Collectives beside what cores do: time lines by hand, values, faults by name."""
 
-from dataclasses import replace
-
 import pytest
 
 from simaccel.analytic.memories import resident_bytes
 from simaccel.diagnosis.check_chips import check_chips
-from simaccel.hardware import Accelerator
-from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.checks import faults
 from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload
-from tests.machine.accelerators import accelerator
+from tests.mapping.chips.feed_forward import chain, free_chips
 from tests.trees import einsum, workload
-
-
-def _chain(repeat: int = 1) -> Workload:
-    """Return S = X W, then Y = S V: 8 x 4 x 4 both."""
-    operators = (
-        einsum("one", "S m n", "X m k", "W k n", m=8, k=4, n=4),
-        einsum("two", "Y m n", "S m k", "V k n", m=8, k=4, n=4),
-    )
-    return replace(workload(*operators, weights=["W", "V"]), repeat=repeat)
 
 
 def _mapping(of: Workload, one: str, two: str) -> Mapping:
@@ -37,18 +24,9 @@ def _mapping(of: Workload, one: str, two: str) -> Mapping:
     return parse_text("\n".join([*lines, ""]))
 
 
-def _pod(*, overlap: bool) -> Accelerator:
-    """Return two chips whose memories take no time: links of 4 B a cycle that take 5 cycles."""
-    links = {"bytes_per_second": "4 GB/s", "hop_cycles": 5, "overlap": overlap}
-    free = {"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0}
-    found = accelerator(dram=free, compiler={"overlap": False})
-    update = {"links": LinksSpec.model_validate(links), "chips": (2,)}
-    return found.model_copy(update=update)
-
-
 def _run(one: str, two: str, *, overlap: bool, repeat: int = 1) -> ExperimentResult:
     """Run a chain, and hold it against its bound, all steps without a skip, and plain numpy."""
-    of, on = _chain(repeat), _pod(overlap=overlap)
+    of, on = chain(repeat), free_chips(compiler={"overlap": False}, overlap=overlap)
     mapping = _mapping(of, one, two)
     assert parse_text(tree_text(mapping)) == mapping
     assert parse_mapping(mapping_document(mapping), "here") == mapping
@@ -134,8 +112,8 @@ def test_tiles_that_are_in_two_pieces_go_together() -> None:
 )
 def test_what_cannot_lie_once_on_all_chips(two: str, field: str, allowed: str) -> None:
     """Only weights lie cut over chips; places count these lines, too."""
-    of = _chain()
-    found = faults(of, _mapping(of, "", two), _pod(overlap=True))
+    of = chain()
+    found = faults(of, _mapping(of, "", two), free_chips(compiler={"overlap": False}, overlap=True))
     assert found
     assert found[0].field == field
     assert allowed in found[0].allowed
@@ -150,5 +128,5 @@ def test_weights_that_chips_cannot_share() -> None:
     keep W buffer, X buffer, S buffer
     do one array ws
 """
-    (found,) = faults(of, parse_text(text), _pod(overlap=True))
+    (found,) = faults(of, parse_text(text), free_chips(compiler={"overlap": False}, overlap=True))
     assert (found.value, found.allowed) == ("keep W chips", "a dimension of 3 x 5 that 2 divide")

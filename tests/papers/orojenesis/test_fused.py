@@ -20,6 +20,7 @@ from simaccel.papers.orojenesis.whole import (
     workload_bound,
 )
 from simaccel.workload import ModelDimensions, Workload, attention, parse_workload
+from tests.agreement import dram_total
 from tests.draws import DRAWS
 from tests.trees import einsum, vector
 from tests.trees import workload as small
@@ -67,7 +68,7 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
         require_same(found.workload, mapping)
         assert not faults(found.workload, mapping, hw)
         result = simulate(found.workload, hw, mapping)
-        moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+        moved = dram_total(result.run.moved)
         assert moved == point.dram_bytes == point.moved_bytes
         assert result.prediction.buffer_bytes == point.buffer_bytes
         assert result.run.peak_buffer_bytes <= point.buffer_bytes

@@ -15,6 +15,7 @@ from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import workload_bound
 from simaccel.study.experiment import simulate
 from simaccel.workload import Workload, build
+from tests.agreement import dram_total
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 
@@ -54,7 +55,7 @@ def test_its_mapping_moves_what_it_says(of: Workload) -> None:
     mapping = found.mapping(chosen)
     assert mapping is not None
     moved = simulate(of, accelerator(), mapping).run.moved
-    dram = sum(n for (level, _), n in moved.items() if level.startswith("dram"))
+    dram = dram_total(moved)
     assert dram == chosen.moved_bytes >= chosen.dram_bytes
 
 

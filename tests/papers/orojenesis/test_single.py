@@ -18,6 +18,7 @@ from simaccel.papers.orojenesis.segment import Segment
 from simaccel.papers.orojenesis.single import Mapspace, _front, bound
 from simaccel.workload import Workload, bmm, conv2d, gbmm, gemm, parse_workload
 from simaccel.workload.precision import parse_precision, with_precision
+from tests.agreement import dram_total
 from tests.draws import DRAWS, some
 from tests.papers.orojenesis import every_order as oracle
 from tests.papers.orojenesis.curves import curve
@@ -349,7 +350,7 @@ def test_every_point_is_attained_on_the_machine(workload: Workload, mapspace: Ma
         hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}"])
         assert not faults(workload, mapping, hw)
         result = simulate(workload, hw, mapping)
-        moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+        moved = dram_total(result.run.moved)
         assert moved >= found.front.accesses[number]
         assert result.prediction.buffer_bytes == found.front.buffer[number]
         if mapspace.halo == "machine" or workload.name != "conv":

@@ -25,17 +25,13 @@ from simaccel.report.figures.style import (
 )
 from simaccel.trace.schema import CAUSES
 from simaccel.workload import (
-    Einsum,
-    Tensor,
-    Workload,
     gemm,
     layers_workload,
     network,
-    operand,
     transformer,
 )
-from simaccel.workload.einsum import Kind
 from simaccel.workload.layers import Product
+from tests.trees import einsum, workload
 
 Colour = npt.NDArray[np.float64]
 
@@ -197,19 +193,13 @@ def test_operators_that_share_nothing_stand_in_their_order() -> None:
 
 def test_what_reads_stands_below_what_makes_it() -> None:
     """Two chains beside each other: the first layers in one row, the second ones in the next."""
-
-    def layer(name: str, given: str, made: str) -> Einsum:
-        inputs = (operand(f"{given} b k"), operand(f"W{name} k n"))
-        return Einsum(name, {"b": 2, "k": 2, "n": 2}, inputs, operand(f"{made} b n"))
-
     pairs = {"a": "X S", "b": "S Y", "c": "U T", "d": "T Z"}
-    operators = tuple(layer(name, *how.split()) for name, how in pairs.items())
-    names: dict[Kind, str] = {"input": "X U", "output": "Y Z", "intermediate": "S T"}
-    names["weight"] = " ".join(f"W{name}" for name in pairs)
-    kinds = {name: kind for kind, some in names.items() for name in some.split()}
-    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    operators = [
+        einsum(name, f"{made} b n", f"{given} b k", f"W{name} k n", b=2, k=2, n=2)
+        for name, (given, made) in ((name, how.split()) for name, how in pairs.items())
+    ]
     with style():
-        axes = draw_graph(Workload("two", operators, tensors)).axes[0]
+        axes = draw_graph(workload(*operators, weights=[f"W{name}" for name in pairs])).axes[0]
     rows = {one.get_text(): one.get_position()[1] for one in axes.texts}
     assert rows["a"] == rows["c"] > rows["b"] == rows["d"]
 
