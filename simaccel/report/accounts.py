@@ -47,7 +47,7 @@ def accounts_table(
         Column("search", "search", kind="text"),
         Column("space", "space", space_text),
         *(Column(rule, f"pruned.{rule.replace(' ', '_')}", space_text) for rule in RULES),
-        *(Column(name, name, space_text) for name in ("near", "ran")),
+        *(Column(name, name, space_text) for name in ("outside", "ran")),
         Column("best", "best", unit),
         Column("runner-up", "runner_up", unit),
         Column("how good", "how_good", kind="wrapped"),
@@ -70,7 +70,7 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
         "pruned": {
             rule.replace(" ", "_"): account.pruned[rule] for rule in RULES if rule in account.pruned
         },
-        **pick(account, "near", "ran"),
+        **pick(account, "outside", "ran"),
         "best": None if account.unfused_reason else scale * account.value,
         "runner_up": None if account.runner_up is None else scale * account.runner_up,
         "none_below": scale * account.none_below or None,

@@ -140,7 +140,7 @@ class StagedAttention:
             space=space,
             pruned={BOUND: space},
             ran=ran,
-            near=ran,
+            outside=ran,
             value=best[1].value,
             ended="rows",
         )

@@ -37,9 +37,10 @@ class SearchAccount:
     """The account of one search. Objectives are in cycles, pJ, pJ cycles (EDP) or bytes.
 
     ``space``: number of candidates. ``pruned``: how many each rule excluded. ``ran``: how many ran
-    on the machine, of which ``near`` are neighbours outside the space. ``value``: objective of the
-    chosen candidate. ``runner_up``: that of the next best that ran. ``rest_bound``: lower bound of
-    those that did not run (neighbours outside the space may be better). ``floor``: lower bound of
+    on the machine, of which ``outside`` aren't in the space: neighbours, and candidates of all tile
+    sizes that prove nothing. ``value``: objective of the chosen candidate, which is ``better`` than
+    the best of the space if it is outside. ``runner_up``: that of the next best that ran.
+    ``rest_bound``: lower bound of those of the space that did not run. ``floor``: lower bound of
     any mapping of the operators. Both are 0 if unknown. ``complete``: the space has all tile
     sizes that its scheduler allows, not a grid of them. ``by_product``: trees compute the products
     of a batched einsum one at a time. ``ended``: why the search ended.
@@ -49,9 +50,10 @@ class SearchAccount:
     operators: tuple[str, ...]
     space: int
     pruned: Counts[str, int] = field(default_factory=dict)
-    near: int = 0
+    outside: int = 0
     ran: int = 0
     value: float = float("inf")
+    better: bool = False
     runner_up: float | None = None
     rest_bound: float = 0.0
     complete: bool = False
@@ -97,7 +99,8 @@ class SearchAccount:
             above = f"at most {excess_text(1 + of_any, 2)} above any mapping"
         if is_best and (self.complete or of_any > _SMALL_EXCESS):
             more = f", {above}" if above and not self.complete else ""
-            return f"optimal of {self.searched}{more}"
+            relation = "better than the best" if self.better else "optimal"
+            return f"{relation} of {self.searched}{more}"
         if of_any <= _SMALL_EXCESS or (self.rest_bound <= 0 and above):
             return above
         if self.rest_bound > 0:
@@ -170,9 +173,10 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
         operators=parts[0].operators,
         space=sum(account.space for account in parts),
         pruned={rule: sum(account.pruned.get(rule, 0) for account in parts) for rule in RULES},
-        near=sum(account.near for account in parts),
+        outside=sum(account.outside for account in parts),
         ran=ran,
         value=values[0],
+        better=any(account.better and account.value == values[0] for account in parts),
         runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
         rest_bound=min(account.rest_bound for account in parts),
         complete=all(account.complete for account in parts),

@@ -278,6 +278,8 @@ class _Climb:
         fits = grid.fitting(self.goal.room).size + far
         scores = (walk.score(n) for walk in self.walks for n in walk.numbers())
         values = sorted({score.tree: score.value for score in scores}.values())
+        value = float("inf") if self.best is None else self.best.value
+        of_space = [walk.best for walk in self.walks if walk.candidates is grid]
         account = SearchAccount(
             name=name,
             operators=grid.group.operators,
@@ -289,8 +291,9 @@ class _Climb:
                 BOUND: fits - of_grid,
             },
             ran=len(ran),
-            near=len(ran) - of_grid,
-            value=float("inf") if self.best is None else self.best.value,
+            outside=len(ran) - of_grid,
+            value=value,
+            better=value < min(first.left, *of_space),
             runner_up=values[1] if len(values) > 1 else None,
             rest_bound=first.left,
             complete=grid.is_complete(),
@@ -305,7 +308,8 @@ class _Climb:
             account,
             space=self.proof,
             pruned={BOUND: self.proof - in_space},
-            near=len(ran) - in_space,
+            outside=len(ran) - in_space,
+            better=False,
             rest_bound=min(self.proved, account.value),
             complete=True,
             ended=self.proofs[-1].ended if self.proofs else "bounds",

@@ -118,7 +118,7 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
         assert part in said.replace("\n", " ")
     assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
     (found,) = cli.json(asked)["searches"]
-    assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["near"]
+    assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["outside"]
     assert found["ran"] >= 1
 
 

@@ -124,7 +124,7 @@ def test_all_candidates_are_accounted_for() -> None:
     for dataflow in some(("flash", "flex", "flat")):
         _, accounts = _searched(attention_workload(1, 1, 3, 2), dataflow)
         for one in accounts:
-            assert one.space == sum(one.pruned.values()) + one.ran - one.near
+            assert one.space == sum(one.pruned.values()) + one.ran - one.outside
             assert one.ran > 0
             assert one.curve == tuple(sorted(set(one.curve), key=lambda step: -step[1]))
 

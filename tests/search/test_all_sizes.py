@@ -199,3 +199,6 @@ def test_operands_with_too_many_tilings_leave_the_others() -> None:
     assert of_weights.complete
     assert not of_any.complete
     assert free <= fixed
+    assert of_any.better
+    assert of_any.gap_text.startswith("better than the best of a grid of tile sizes")
+    assert of_any.space == sum(of_any.pruned.values()) + of_any.ran - of_any.outside

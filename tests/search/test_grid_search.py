@@ -135,7 +135,7 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     assert whole.best is not None
     assert whole.best.value <= soon.best.value <= 2 * bound
     assert soon.account.ran < whole.account.ran
-    assert soon.account.near == 0
+    assert soon.account.outside == 0
 
 
 def test_parts_may_leave_three_tenths_of_the_gap_of_the_whole_together() -> None:
