@@ -115,12 +115,6 @@ def test_small_arrays_drawn_by_hand(
     assert hops_and_bisection(topology, rows, cols) == (hops, wires)
 
 
-def test_a_bus_is_one_wire_with_a_tap_per_pe() -> None:
-    graph = _drawn("bus", 2, 2)
-    assert graph.number_of_edges() == 4
-    assert {graph.edges[edge]["link"] for edge in graph.edges} == {"bus"}
-
-
 def test_a_pipe_is_as_wide_as_its_bisection() -> None:
     """An unlimited one costs nothing."""
     pipe = NocSpec(topology="systolic", link_bytes_per_cycle=4, hop_cycles=3)

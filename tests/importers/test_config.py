@@ -18,7 +18,7 @@ from simaccel.importers.workloads import load_workload
 from simaccel.study.generation import generate
 from simaccel.workload import find_transformer, parse_workload, transformer
 from tests.data_files import data_beside
-from tests.importers.test_published_models import MODELS
+from tests.importers.test_published_models import MODELS, write_config
 from tests.refusals import refusal_of
 
 DATA = data_beside(__file__)
@@ -31,12 +31,6 @@ VIT = PUBLISHED["vit-base-patch16"] | {"id2label": {str(at): f"LABEL_{at}" for a
 T5_SMALL = PUBLISHED["t5-small"]
 T5 = T5_SMALL | {"d_ff": 3072, "d_model": 768, "num_heads": 12, "num_layers": 12}
 T5 |= {"num_decoder_layers": 12, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.1}
-
-
-def _write(tmp_path: Path, document: object) -> Path:
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(document, indent="\t"))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -54,7 +48,7 @@ def _write(tmp_path: Path, document: object) -> Path:
 def test_published_files_are_the_published_models(
     tmp_path: Path, name: str, document: dict[str, Any]
 ) -> None:
-    model, account = load_config(_write(tmp_path, document))
+    model, account = load_config(write_config(tmp_path, document))
     known = find_transformer(name)
     same: dict[str, Any] = {"name": name, "aliases": known.aliases, "source": known.source}
     if name == "gemma2-9b":
@@ -70,8 +64,10 @@ def test_published_files_are_the_published_models(
 
 @pytest.mark.parametrize("document", [LLAMA3, MIXTRAL, GEMMA2, GPT2, BERT, T5, VIT])
 def test_a_key_that_nobody_knows_is_named(tmp_path: Path, document: dict[str, Any]) -> None:
-    before = load_config(_write(tmp_path, document))[1].entries_of("not taken")
-    found = load_config(_write(tmp_path, document | {"hiden_size": 7, "mixture": {"a": 1}}))[1]
+    before = load_config(write_config(tmp_path, document))[1].entries_of("not taken")
+    found = load_config(write_config(tmp_path, document | {"hiden_size": 7, "mixture": {"a": 1}}))[
+        1
+    ]
     new = [one.name for one in found.entries_of("not taken") if one not in before]
     assert new == ["hiden_size", "mixture"]
 
@@ -85,14 +81,16 @@ def test_a_key_is_taken_only_if_it_is_read(tmp_path: Path) -> None:
         ({"model_type": "olmoe", "clip_qkv": 8.0}, ["clip_qkv"]),
         ({"model_type": "chatglm", "rope_ratio": 500, "rmsnorm": True}, []),
     ):
-        entries = load_config(_write(tmp_path, LLAMA3 | extra))[1].entries_of("not taken")
+        entries = load_config(write_config(tmp_path, LLAMA3 | extra))[1].entries_of("not taken")
         assert [one.name for one in entries if one.name in LLAMA3 | extra] == left
-    model, _ = load_config(_write(tmp_path, LLAMA3 | {"model_type": "chatglm", "rmsnorm": False}))
+    model, _ = load_config(
+        write_config(tmp_path, LLAMA3 | {"model_type": "chatglm", "rmsnorm": False})
+    )
     assert model.norm == "layer_norm"
 
 
 def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
-    path = _write(tmp_path, BERT)
+    path = write_config(tmp_path, BERT)
     found = load_workload(path, prompt=128)
     n, e, f = 128, 768, 3072
     assert found.macs == n * (4 * e * e + 2 * e * f) + 2 * n * n * e
@@ -106,7 +104,7 @@ def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
 
 
 def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
-    path = _write(tmp_path, T5)
+    path = write_config(tmp_path, T5)
     n, e, f = 64, 768, 3072
     layer = n * (4 * e * e + 3 * e * f) + 2 * n * n * e
     assert load_workload(path, prompt=n).macs == layer
@@ -128,7 +126,7 @@ def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
 
 
 def test_an_encoder_alone_has_no_decoder(tmp_path: Path) -> None:
-    path = _write(tmp_path, T5_SMALL | {"architectures": ["T5EncoderModel"]})
+    path = write_config(tmp_path, T5_SMALL | {"architectures": ["T5EncoderModel"]})
     model, _ = load_config(path)
     assert model.decoder_layers == 0
     with pytest.raises(InputError, match="an encoder's input comes at once"):
@@ -139,7 +137,7 @@ def test_an_encoder_alone_has_no_decoder(tmp_path: Path) -> None:
 def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -> None:
     sizes = {"d_ff": 12, "d_kv": 4, "d_model": 8, "num_heads": 2, "num_layers": 2}
     more = {"num_decoder_layers": 3, "vocab_size": 64}
-    path = _write(tmp_path, T5_SMALL | sizes | more)
+    path = write_config(tmp_path, T5_SMALL | sizes | more)
     workload = load_workload(path, prompt=6, phase=phase, scope="model")
     assert workload.repeat == (3 if phase == "decode" else 2)
     result = simulate(workload, load_accelerator("edge"), "naive-m")
@@ -147,7 +145,7 @@ def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -
 
 
 def test_a_generation_is_of_a_decoder_alone(tmp_path: Path) -> None:
-    model, _ = load_config(_write(tmp_path, T5_SMALL))
+    model, _ = load_config(write_config(tmp_path, T5_SMALL))
     with pytest.raises(InputError, match="a decoder alone: for an encoder with a decoder"):
         generate(model, load_accelerator("edge"), tokens=4)
 
@@ -157,12 +155,12 @@ def test_layers_of_several_windows(tmp_path: Path) -> None:
     gemma3 = GEMMA2 | {"model_type": "gemma3_text", "layer_types": 2 * kinds}
     gemma3["num_hidden_layers"] = 12
     del gemma3["attn_logit_softcapping"], gemma3["final_logit_softcapping"]
-    model, account = load_config(_write(tmp_path, gemma3))
+    model, account = load_config(write_config(tmp_path, gemma3))
     assert model.windows == (4096,) * 5 + (None,)
     assert model.head_norms
     assert not account.entries_of("not taken")
     inner = {"model_type": "gemma3", "text_config": gemma3, "vision_config": {"hidden_size": 3}}
-    path = _write(tmp_path, inner)
+    path = write_config(tmp_path, inner)
     assert replace(load_config(path)[0], source="") == replace(model, source="")
     load_workload(path).account.require_modelled()
     with pytest.raises(InputError, match="vision_config"):
@@ -177,7 +175,7 @@ def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
         "moe_intermediate_size": 1408,
         "shared_expert_intermediate_size": 5632,
     }
-    model, account = load_config(_write(tmp_path, moe))
+    model, account = load_config(write_config(tmp_path, moe))
     assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
     assert (model.shared_ff, model.shared_gate) == (5632, True)
     assert not list(account.entries_of("not taken"))
@@ -227,18 +225,18 @@ LLAVA = {
 def test_parts_of_several_models_have_the_published_parameters(
     tmp_path: Path, document: dict[str, Any], published: int, beside: int
 ) -> None:
-    assert load_config(_write(tmp_path, document))[0].parameters + beside == published
+    assert load_config(write_config(tmp_path, document))[0].parameters + beside == published
 
 
 def test_what_stands_behind_bert_is_named(tmp_path: Path) -> None:
     for kind, name in (("Model", "pooler"), ("ForMaskedLM", "head")):
-        path = _write(tmp_path, BERT | {"architectures": [f"Bert{kind}"]})
+        path = write_config(tmp_path, BERT | {"architectures": [f"Bert{kind}"]})
         account = load_workload(path, scope="model").account
         assert {one.name: one.macs for one in account.entries_of("not taken")}[name] == 768 * 768
 
 
 def test_deit_has_a_token_more(tmp_path: Path) -> None:
-    workload = load_workload(_write(tmp_path, DEIT), scope="model")
+    workload = load_workload(write_config(tmp_path, DEIT), scope="model")
     n, e, f = 198, 768, 3072
     layer = n * (4 * e * e + 2 * e * f) + 2 * n * n * e
     assert workload.macs == 12 * layer + 196 * e * e + e * 1000
@@ -248,9 +246,9 @@ def test_deit_has_a_token_more(tmp_path: Path) -> None:
 
 
 def test_bert_as_a_decoder_is_causal(tmp_path: Path) -> None:
-    model, _ = load_config(_write(tmp_path, BERT | {"is_decoder": True}))
+    model, _ = load_config(write_config(tmp_path, BERT | {"is_decoder": True}))
     assert model.causal
-    assert not load_config(_write(tmp_path, BERT))[0].causal
+    assert not load_config(write_config(tmp_path, BERT))[0].causal
 
 
 @pytest.mark.parametrize(
@@ -263,22 +261,24 @@ def test_bert_as_a_decoder_is_causal(tmp_path: Path) -> None:
 def test_what_multiplies_beside_the_blocks_is_refused(
     tmp_path: Path, document: dict[str, Any], key: str
 ) -> None:
-    workload = load_workload(_write(tmp_path, document), prompt=64, scope="model")
+    workload = load_workload(write_config(tmp_path, document), prompt=64, scope="model")
     with pytest.raises(InputError, match=key):
         workload.account.require_modelled()
 
 
 def test_the_first_layers_of_qwen_have_no_window(tmp_path: Path) -> None:
     some = QWEN | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 20}
-    model, account = load_config(_write(tmp_path, some))
+    model, account = load_config(write_config(tmp_path, some))
     assert model.windows == (None,) * 20 + (4096,) * 8
     assert not account.entries_of("not taken")
 
 
 def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None:
     left_out = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
-    assert load_config(_write(tmp_path, left_out))[0].windows == (4096,)
-    assert load_config(_write(tmp_path, MISTRAL | {"sliding_window": None}))[0].windows == (None,)
+    assert load_config(write_config(tmp_path, left_out))[0].windows == (4096,)
+    assert load_config(write_config(tmp_path, MISTRAL | {"sliding_window": None}))[0].windows == (
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    assert said in refusal_of(load_workload, _write(tmp_path, LLAMA3 | change))
+    assert said in refusal_of(load_workload, write_config(tmp_path, LLAMA3 | change))
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"model_type":', "[" * 100_000])

@@ -26,16 +26,17 @@ MODELS: Final[dict[str, Any]] = parse_document(
 MOST_LAYERS, TOKENS = 4, 32
 
 
-def _write(folder: Path, document: object) -> Path:
+def write_config(folder: Path, document: object) -> Path:
+    """Write a configuration as Hugging Face has it."""
     path = folder / "config.json"
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document, indent="\t"))
     return path
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_the_published_ones(tmp_path: Path, name: str) -> None:
     published = MODELS[name]
-    model, account = load_config(_write(tmp_path, published["config"]))
+    model, account = load_config(write_config(tmp_path, published["config"]))
     left = " ".join(entry.why for entry in account.entries_of("not taken"))
     beside = sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) parameters", left))
     assert beside == published.get("beside", 0)
@@ -59,7 +60,7 @@ def test_a_prefill_reads_all_parameters(tmp_path: Path, name: str) -> None:
     for key in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
         if key in config:
             config[key] = min(config[key], MOST_LAYERS)
-    model, _ = load_config(_write(tmp_path, config))
+    model, _ = load_config(write_config(tmp_path, config))
     assert weights_read(model, TOKENS) == model.parameters - weights_unread(model, TOKENS)
 
 
@@ -70,7 +71,7 @@ def test_layers_without_experts_by_the_keys_of_families(tmp_path: Path) -> None:
     and none in the last; DeepSeek's every third from the first on; Ernie's second to fourth.
     """
     name = "deepseek-moe-16b"
-    model, _ = load_config(_write(tmp_path, MODELS[name]["config"]))
+    model, _ = load_config(write_config(tmp_path, MODELS[name]["config"]))
     assert (model.dense, model.dense_ff) == ((True, *[False] * 27), 10944)
     assert model.active_parameters == 2_828_650_496
     plain = {k: v for k, v in MODELS[name]["config"].items() if k != "first_k_dense_replace"}
@@ -81,11 +82,13 @@ def test_layers_without_experts_by_the_keys_of_families(tmp_path: Path) -> None:
         ({"moe_layer_start_index": 1, "moe_layer_end_index": 3}, "100011"),
         ({"moe_layer_interval": 1, "moe_layer_end_index": -1}, "000000"),
     ):
-        model, account = load_config(_write(tmp_path, plain | {"num_hidden_layers": 6} | keys))
+        model, account = load_config(
+            write_config(tmp_path, plain | {"num_hidden_layers": 6} | keys)
+        )
         found = [model.dense[at % len(model.dense)] for at in range(6)]
         assert found == [flag == "1" for flag in dense], keys
         assert not account.entries_of("not taken")
-    model, _ = load_config(_write(tmp_path, plain | {"first_k_dense_replace": 28}))
+    model, _ = load_config(write_config(tmp_path, plain | {"first_k_dense_replace": 28}))
     assert (model.experts, model.ff_size) == (0, 10944)
 
 
@@ -116,7 +119,7 @@ def test_gpt_oss_in_small_by_hand(tmp_path: Path) -> None:
     of the router and two experts of 12,288 in each layer, then the table; beside these it sees 16
     and 21 keys of 4 heads of 16, twice.
     """
-    path = _write(tmp_path, SMALL_GPT_OSS)
+    path = write_config(tmp_path, SMALL_GPT_OSS)
     model, account = load_config(path)
     assert model.parameters == 158_416 - 8
     assert model.windows == (16, None)
@@ -128,7 +131,7 @@ def test_gpt_oss_in_small_by_hand(tmp_path: Path) -> None:
 
 def test_a_family_that_nobody_knows_is_built_by_its_sizes(tmp_path: Path) -> None:
     known = MODELS["Llama-3-8B"]["config"]
-    path = _write(tmp_path, known | {"model_type": "lama", "kv_pooling_lora": 8})
+    path = write_config(tmp_path, known | {"model_type": "lama", "kv_pooling_lora": 8})
     model, account = load_config(path)
     assert model.parameters == MODELS["Llama-3-8B"]["parameters"]
     left = {entry.name: entry for entry in account.entries_of("not taken")}
@@ -142,7 +145,7 @@ def test_a_family_that_nobody_knows_is_built_by_its_sizes(tmp_path: Path) -> Non
 def test_keys_of_a_family_that_nobody_knows_say_norms_and_gate(tmp_path: Path) -> None:
     keys = {"layer_norm_eps": 1e-5, "activation_function": "gelu", "bias": True}
     known = MODELS["Llama-2-7B"]["config"] | {"model_type": "of-1999", **keys}
-    model, _ = load_config(_write(tmp_path, known))
+    model, _ = load_config(write_config(tmp_path, known))
     assert (model.norm, model.gated, model.biased) == ("layer_norm", False, ("qkv", "o", "ff"))
 
 
@@ -165,7 +168,7 @@ STRUCTURES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_other_structures_are_refused_by_name(tmp_path: Path, name: str) -> None:
     change, said = STRUCTURES[name]
-    path = _write(tmp_path, MODELS["Llama-2-7B"]["config"] | change)
+    path = write_config(tmp_path, MODELS["Llama-2-7B"]["config"] | change)
     with pytest.raises(InputError) as caught:
         load_config(path)
     assert said in str(caught.value)
@@ -179,7 +182,7 @@ def test_what_a_configuration_expands_to_is_bounded(tmp_path: Path) -> None:
         if (at * at) % 1_009 < 500:
             kinds[at] = "sliding_attention"
     long = {"num_hidden_layers": 10_000, "layer_types": kinds, "sliding_window": 8}
-    path = _write(tmp_path, SMALL_GPT_OSS | long)
+    path = write_config(tmp_path, SMALL_GPT_OSS | long)
     (fault,) = faults_of(load_workload, path, prompt=16, scope="model")
     assert str(fault).endswith("operators: got 10001; allowed: at most 10000 different ones")
     (fault,) = faults_of(transformer, "mixtral-8x7b", prompt=10**12, experts="drawn:3")
@@ -219,7 +222,7 @@ WRONG: list[tuple[str, str, object, str]] = [
 def test_a_wrong_value_is_named(
     tmp_path: Path, name: str, key: str, value: object, allowed: str
 ) -> None:
-    path = _write(tmp_path, MODELS[name]["config"] | {key: value})
+    path = write_config(tmp_path, MODELS[name]["config"] | {key: value})
     (fault,) = faults_of(load_config, path)
     assert (fault.field, fault.value) == (key, value)
     assert allowed in str(fault)
@@ -263,6 +266,6 @@ KEYS: tuple[str, ...] = (
     wrong=st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),
 )
 def test_any_value_is_taken_or_named(tmp_path: Path, family: str, wrong: dict[str, Any]) -> None:
-    path = _write(tmp_path, SMALL | {"model_type": family} | wrong)
+    path = write_config(tmp_path, SMALL | {"model_type": family} | wrong)
     with suppress(InputError):
         assert load_workload(path, prompt=16, scope="model").macs > 0

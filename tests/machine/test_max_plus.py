@@ -1,7 +1,5 @@
 """The machine against max-plus recurrences, where nobody shares a resource."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,13 +7,14 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
-from simaccel.program.program import Node, Operator, Program, ProgramLoop, Store
+from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import DRAM, PIPES, PORTS, accelerator, accelerators, alone
 from tests.machine.max_plus import cycles_alone
 from tests.machine.random_programs import programs
+from tests.program.changed import changed, unstored
 from tests.program.programs import (
     Case,
     FlatTiles,
@@ -36,20 +35,6 @@ ONE_QUEUE = accelerators(
     dma={"in_queues": "single"},
     memories={},
 )
-
-
-def _without_stores(body: Sequence[Node]) -> tuple[Node, ...]:
-    found: list[Node] = []
-    for node in body:
-        if isinstance(node, ProgramLoop):
-            found.append(ProgramLoop(**(vars(node) | {"body": _without_stores(node.body)})))
-        elif isinstance(node, Operator):
-            found.append(
-                Operator(name=node.name, tiles=node.tiles, body=_without_stores(node.body))
-            )
-        elif not isinstance(node, Store):
-            found.append(node)
-    return tuple(found)
 
 
 def _assert_equal(on: Accelerator, program: Program) -> None:
@@ -86,7 +71,7 @@ def test_drawn_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
 def test_one_requester_of_the_dram_takes_the_cycles_of_the_recurrence(
     program: Program, on: Accelerator
 ) -> None:
-    _assert_equal(on, Program(name="loads", body=_without_stores(program.body)))
+    _assert_equal(on, changed(program, unstored))
 
 
 @given(fused_cases(online=True), ALONE)

@@ -7,7 +7,6 @@ multiprocessing timing anomalies"). The smallest such programs that a search fou
 no turnaround it found none for bandwidth, latency and bytes in flight.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +16,16 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.fit import reserved_slots
-from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Sfu, Store, Tile
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Sfu, Tile
 from simaccel.workload import gemm
 from tests.draws import DRAWS
-from tests.machine.accelerators import accelerator, accelerators, gigabytes
+from tests.machine.accelerators import DRAM, PORTS, accelerator, accelerators, gigabytes
+from tests.program.changed import changed, unstored
 from tests.program.programs import Case, cases, gemm_case
 
 FEW = settings(max_examples=3 * DRAWS)  # each of them runs the machine for every change
-UNSHARED = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
-ALONE = accelerators(
-    dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},
-    buffer=UNSHARED,
-)
-ONE_QUEUE = accelerators(buffer=UNSHARED, dma={"in_queues": "single"})
+ALONE = accelerators(dram=DRAM, buffer=PORTS)
+ONE_QUEUE = accelerators(buffer=PORTS, dma={"in_queues": "single"})
 
 
 def _cycles(on: Accelerator, program: Program) -> int:
@@ -72,52 +68,27 @@ def _more_slots(program: Program, name: str) -> Program:
     def tile(old: Tile) -> Tile:
         return replace(old, slots=old.slots + 1) if old.name == name else old
 
-    def body(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(node_(node) for node in nodes)
-
-    def node_(node: Node) -> Node:
+    def more(node: Node) -> Node:
         if isinstance(node, ProgramLoop | Operator):
-            return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
+            return replace(node, tiles=tuple(map(tile, node.tiles)))
         if isinstance(node, Compute | Sfu):
             return replace(node, out=tile(node.out), inputs=tuple(map(tile, node.inputs)))
         return replace(node, tile=tile(node.tile))
 
-    return Program(name=program.name, body=body(program.body))
+    return changed(program, more)
 
 
 def _tile_names(program: Program) -> list[str]:
     return sorted({name for use in reserved_slots(program).values() for name in use})
 
 
-def _without_stores(program: Program) -> Program:
-    """Leave only loads to the DRAM: with one queue they are its only requester."""
-
-    def body(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(
-            replace(node, body=body(node.body))
-            if isinstance(node, ProgramLoop | Operator)
-            else node
-            for node in nodes
-            if not isinstance(node, Store)
-        )
-
-    return Program(name=program.name, body=body(program.body))
-
-
-@FEW
+@settings(max_examples=6 * DRAWS)
 @given(cases(), ALONE)
-def test_without_sharing_nothing_that_is_faster_slows_a_program_down(
-    case: Case, on: Accelerator
-) -> None:
+def test_without_sharing_nothing_slows_a_program_down(case: Case, on: Accelerator) -> None:
+    """Nothing that is faster, and no slot."""
     cycles = _cycles(on, case.program)
     for faster in _faster(on):
         assert _cycles(faster, case.program) <= cycles
-
-
-@FEW
-@given(cases(), ALONE)
-def test_without_sharing_no_slot_slows_a_program_down(case: Case, on: Accelerator) -> None:
-    cycles = _cycles(on, case.program)
     for name in _tile_names(case.program):
         assert _cycles(on, _more_slots(case.program, name)) <= cycles
 
@@ -127,7 +98,7 @@ def test_without_sharing_no_slot_slows_a_program_down(case: Case, on: Accelerato
 def test_one_requester_gains_from_bandwidth_latency_and_slots(
     case: Case, on: Accelerator, factor: int
 ) -> None:
-    program = _without_stores(case.program)
+    program = changed(case.program, unstored)  # with one queue loads are the only requester
     cycles = _cycles(on, program)
     better = _faster(on)
     if on.dram.in_flight_bytes is not None:
