@@ -12,7 +12,6 @@ from simaccel.numbers import is_logarithmic
 from simaccel.report.comparison import series_of
 from simaccel.report.figures.axes import draw_legend
 from simaccel.report.figures.facets import (
-    EDGE,
     FacetPanel,
     FacetPoint,
     FigureAxis,
@@ -112,22 +111,21 @@ def draw_causes(
 
 
 def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
-    """Draw two panels: the utilisation of each run, and the cycles of its array by cause."""
-    height = _ROW_INCHES * (len(rows) + _GAP * _groups(rows)[-1]) + _REST_INCHES
+    """Draw the cycles of each run's array by cause, its utilisation as a line and a number."""
+    groups = _groups(rows)
+    height = _ROW_INCHES * (len(rows) + _GAP * groups[-1]) + _REST_INCHES
     figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
-    places = [index + _GAP * group for index, group in enumerate(_groups(rows))]
-    _draw_utilisation(left, rows, places)
-    ran = [(at, row.result) for at, row in zip(places, rows, strict=True) if row.result is not None]
-    shares = [array_shares(result) for _, result in ran]
-    filled = [100 * result["utilisation"] for _, result in ran]
-    draw_causes(right, [at for at, _ in ran], shares, filled, _BAR, lying=True)
-    right.set_xlim(0, 100)
-    right.set_xlabel(ARRAY_CYCLES)
-    right.tick_params(labelleft=False)
-    left.set_yticks(places, [_label(row, rows) for row in rows])
-    left.set_ylim(places[-1] + _EDGE, -_EDGE)
-    draw_legend(figure, [right])
+    axes, places = figure.subplots(), [index + _GAP * group for index, group in enumerate(groups)]
+    shares = [{} if row.result is None else array_shares(row.result) for row in rows]
+    filled = [None if row.result is None else 100 * row.result["utilisation"] for row in rows]
+    draw_causes(axes, places, shares, filled, _BAR, lying=True)
+    for place, share in zip(places, filled, strict=True):
+        text, at = ("does not run", 1.0) if share is None else (f"{share:.1f}", 101.0)
+        axes.text(at, place, text, va="center_baseline")
+    axes.text(101.0, -_EDGE, "util.\n(%)", va="bottom", fontsize="small")
+    axes.set(xlim=(0, 100), ylim=(places[-1] + _EDGE, -_EDGE), xlabel=ARRAY_CYCLES)
+    axes.set_yticks(places, [_label(row, rows) for row in rows])
+    draw_legend(figure, [axes])
     return figure
 
 
@@ -146,21 +144,6 @@ def _label(row: StudyRow, rows: Sequence[StudyRow]) -> str:
     differ = [len(set(column)) > 1 for column in zip(*map(texts, rows), strict=True)]
     several = len({one.dataflow for one in rows}) > 1 or not any(differ)
     return ", ".join([*[row.dataflow] * several, *compress(texts(row), differ)])
-
-
-def _draw_utilisation(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) -> None:
-    look = looks([row.dataflow for row in rows])
-    for row, place in zip(rows, places, strict=True):
-        if row.result is None:
-            axes.text(1, place, "does not run", va="center_baseline", style="italic")
-            continue
-        share = 100 * row.result["utilisation"]
-        style = look[row.dataflow]
-        axes.barh(place, share, _BAR, color=style.colour, hatch=style.hatch, **EDGE)
-        axes.text(share + 1, place, f"{share:.1f}", va="center_baseline")
-    axes.set_xlim(0, 112)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel(UTILISATION)
 
 
 _METRIC_WIDTH: Final = 1.7 * SINGLE_COLUMN_INCHES
