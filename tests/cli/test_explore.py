@@ -287,7 +287,6 @@ def test_buffers_as_axes_and_a_picture(cli: Call, line: str, tmp_path: Path) -> 
     assert "l as its directives define: 80 designs\n" in result.stdout
     assert result.stdout.count("best by") == 1
     assert picture.read_text().startswith("<?xml")
-    assert "swept in" in result.stderr
     again = cli(f"{line} {space} --csv -").stdout
     assert again == cli(f"{line} {space} --csv -").stdout
 

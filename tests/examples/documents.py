@@ -10,7 +10,6 @@ from pathlib import Path
 _FENCE = re.compile(r"^(?:<!-- ([\w. -]+) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _UNSTABLE = (
     (re.compile(r"^[\d,]+ events in .*$", re.MULTILINE), "EVENTS"),
-    (re.compile(r"^swept in .*$", re.MULTILINE), "SWEPT"),
     (re.compile(r"^(version +).*$", re.MULTILINE), r"\1VERSION"),
     (re.compile(r"^((?:rows|segments|file size) +).*$", re.MULTILINE), r"\1ROWS"),
     (re.compile(r"\d\.\de-\d+"), "DEVIATION"),

@@ -6,7 +6,6 @@ dataflow with as many PEs and as wide a NoC, and with memories as large as its m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -86,7 +85,7 @@ class DirectedSpace:
 
 @dataclass(frozen=True)
 class DirectedDesigns:
-    """A space that was swept in ``seconds``, and its best designs by objective.
+    """A space that was swept, and its best designs by objective.
 
     Each of ``best`` has an ``objective``, the ``rank`` by it (1: the best), the ``design``, and its
     ``machine_cycles``, which are None if it doesn't run, for the reason ``problem``.
@@ -97,7 +96,6 @@ class DirectedDesigns:
     limits: DesignLimits
     designs: Designs
     best: tuple[Record, ...]
-    seconds: float
 
 
 def sweep_directed(
@@ -112,11 +110,9 @@ def sweep_directed(
         NoDesignError: no design is within the limits, or has PEs enough for a cluster.
         InputError: the accelerator hasn't what is swept.
     """
-    started = time.perf_counter()
     described = space.directed
     designs = sweep(described.layer, described.dataflow, space.space(), prices, limits)
     few = {objective: designs.best_few(objective, SHOWN) for objective in objectives}
-    seconds = time.perf_counter() - started
 
     @cache
     def run(pes: int, bandwidth: int) -> Record:
@@ -130,7 +126,7 @@ def sweep_directed(
         for objective, ranked in few.items()
         for rank, design in enumerate(ranked, 1)
     )
-    return DirectedDesigns(space, prices, limits, designs, best, seconds)
+    return DirectedDesigns(space, prices, limits, designs, best)
 
 
 def on_the_machine(space: DirectedSpace, pes: int, bandwidth: int) -> int:

@@ -70,7 +70,6 @@ def explore_directed(
         show(title, report.designs_table(designs), *report.designs_lines(designs))
     for line in written:
         click.echo(line, err=quiet)
-    click.echo(report.designs_effort(designs), err=True)
 
 
 _Sizes = dict[str, tuple[int, ...]]

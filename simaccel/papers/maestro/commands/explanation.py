@@ -48,18 +48,16 @@ ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collec
 class Reuse:
     """Reuse of a tensor in a group: uses of each element; None where none passes a level.
 
-    ``buffer``: bytes read from the buffer for each byte written to it. ``array``: MACs for each
-    element sent to the array; ``sums``: MACs for each element that comes back from it.
-    ``multicast``: PEs that take (or pass on) an element that is sent once. ``directives_bytes``:
-    DRAM bytes by the directives, None where they have no figure.
+    ``multicast``: PEs that take (or pass on) an element that is sent once.
+    ``directives_dram_bytes``: by the directives, None where they have no figure.
     """
 
     tensor: str
     dram_bytes: int
-    directives_bytes: int | None
-    buffer: Fraction | None
-    array: Fraction | None
-    sums: Fraction | None
+    directives_dram_bytes: int | None
+    reads_per_buffer_byte: Fraction | None
+    macs_per_element_sent: Fraction | None
+    macs_per_sum_back: Fraction | None
     multicast: Fraction | None
 
 
@@ -67,14 +65,14 @@ class Reuse:
 class NeededRate:
     """The bandwidth that a level needs so that the computing unit never waits for it.
 
-    ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle of the cores that
-    compute, None: no limit.
+    Needed are bytes for each cycle of computing, offered those of the cores that compute, None: no
+    limit.
     """
 
     level: str
-    n_bytes: int
-    needed: Fraction
-    offered: Fraction | None
+    bytes: int
+    needed_bytes_per_cycle: Fraction
+    offered_bytes_per_cycle: Fraction | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,10 +201,10 @@ class _GroupFigures:
         return Reuse(
             tensor=name,
             dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
-            directives_bytes=self.directed_bytes.get(name),
-            buffer=_ratio(read, written),
-            array=array,
-            sums=_ratio(self._macs(makers) * width, back),
+            directives_dram_bytes=self.directed_bytes.get(name),
+            reads_per_buffer_byte=_ratio(read, written),
+            macs_per_element_sent=array,
+            macs_per_sum_back=_ratio(self._macs(makers) * width, back),
             multicast=multicast,
         )
 
@@ -256,9 +254,9 @@ class _GroupFigures:
         return tuple(
             NeededRate(
                 level=level,
-                n_bytes=n_bytes,
-                needed=Fraction(n_bytes, computing),
-                offered=limits[level],
+                bytes=n_bytes,
+                needed_bytes_per_cycle=Fraction(n_bytes, computing),
+                offered_bytes_per_cycle=limits[level],
             )
             for level, n_bytes in moved.items()
         )

@@ -59,7 +59,7 @@ def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
 
 def _directed_bytes(one: GroupExplanation) -> int | None:
     """Return the DRAM bytes of a group's directives; None where they leave a tensor out."""
-    by_tensor = [each.directives_bytes for each in one.reuse if each.dram_bytes]
+    by_tensor = [each.directives_dram_bytes for each in one.reuse if each.dram_bytes]
     return None if None in by_tensor else sum(n for n in by_tensor if n is not None)
 
 

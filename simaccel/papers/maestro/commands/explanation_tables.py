@@ -277,8 +277,10 @@ def _shares_text(group: GroupExplanation, each: Disagreement) -> str:
 # -- JSON
 
 
-def _number(ratio: Fraction | None) -> float | None:
-    return None if ratio is None else float(ratio)
+def _data(thing: object) -> dict[str, Any]:
+    """Return the fields of an object as plain data."""
+    fields = vars(thing).items()
+    return {name: float(n) if isinstance(n, Fraction) else n for name, n in fields}
 
 
 def _group_json(group: GroupExplanation) -> dict[str, Any]:
@@ -301,24 +303,8 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             {**vars(each), "couplings": [vars(coupling) for coupling in each.couplings]}
             for each in group.dimensions
         ],
-        "reuse": [
-            {
-                **pick(each, "tensor", "dram_bytes", directives_dram_bytes="directives_bytes"),
-                "reads_per_buffer_byte": _number(each.buffer),
-                "macs_per_element_sent": _number(each.array),
-                "macs_per_sum_back": _number(each.sums),
-                "multicast": _number(each.multicast),
-            }
-            for each in group.reuse
-        ],
-        "needs": {
-            each.level: {
-                "bytes": each.n_bytes,
-                "needed_bytes_per_cycle": float(each.needed),
-                "offered_bytes_per_cycle": _number(each.offered),
-            }
-            for each in group.needs
-        },
+        "reuse": [*map(_data, group.reuse)],
+        "needs": {need.pop("level"): need for need in map(_data, group.needs)},
         "directives": {
             **vars(group.directives),
             "operators": [vars(each) for each in group.directives.operators],

@@ -263,12 +263,6 @@ def designs_lines(found: DirectedDesigns) -> list[str]:
     ]
 
 
-def designs_effort(found: DirectedDesigns) -> str:
-    """Return the time of the sweep: the only line that differs in a second run."""
-    rate = found.designs.count / max(found.seconds, 1e-9)
-    return f"swept in {found.seconds:.2f} s, {rounded_count(rate)} designs a second"
-
-
 def designs_csv(found: DirectedDesigns) -> Iterator[str]:
     """Yield CSV lines of all valid designs, ordered by PEs first and L2 last, after a header."""
     yield ",".join(_OF_DESIGNS.values()) + "\n"

@@ -103,25 +103,25 @@ def test_reuse_of_a_held_and_of_a_streamed_operand(product: ExperimentResult) ->
     """A streams again for each 4 columns, B is sent for each piece of m, sums leave each 4 rows."""
     (one,) = explain(product)
     by_name = {each.tensor: each for each in one.reuse}
-    assert by_name["A"].array == by_name["A"].multicast == 4
-    assert by_name["B"].array == Fraction(100, 3)
+    assert by_name["A"].macs_per_element_sent == by_name["A"].multicast == 4
+    assert by_name["B"].macs_per_element_sent == Fraction(100, 3)
     assert by_name["B"].multicast == 1
-    assert by_name["C"].sums == 4
-    assert by_name["C"].array is None
-    assert by_name["A"].buffer == 48 // 4
-    assert by_name["B"].buffer == 1
+    assert by_name["C"].macs_per_sum_back == 4
+    assert by_name["C"].macs_per_element_sent is None
+    assert by_name["A"].reads_per_buffer_byte == 48 // 4
+    assert by_name["B"].reads_per_buffer_byte == 1
 
 
 def test_needs_are_bytes_over_computing(product: ExperimentResult) -> None:
     (one,) = explain(product)
     computing = product.run.engines["array"].busy
     need = {each.level: each for each in one.needs}
-    assert need["dram"].needed == Fraction(2 * (6400 + 3 * 3072 + 4800), computing)
-    assert need["noc_distribution"].n_bytes == 2 * (6400 * 12 + 3072 * 3)
+    assert need["dram"].needed_bytes_per_cycle == Fraction(2 * (6400 + 3 * 3072 + 4800), computing)
+    assert need["noc_distribution"].bytes == 2 * (6400 * 12 + 3072 * 3)
     hw = product.accelerator
     assert hw.dram.bandwidth_bytes_per_second is not None
     per_cycle = Fraction(hw.dram.bandwidth_bytes_per_second, hw.clock_hz)
-    assert need["dram"].offered == per_cycle
+    assert need["dram"].offered_bytes_per_cycle == per_cycle
 
 
 def test_figures_are_those_of_the_run(fused: ExperimentResult) -> None:
@@ -145,7 +145,7 @@ def test_what_softmax_makes_in_place_is_used_as_its_input(fused: ExperimentResul
     """The array reads P where S was: 4 columns take each element."""
     reuse = {each.tensor: each for each in explain(fused)[0].reuse}
     assert "P" not in reuse
-    assert reuse["S"].array == 4
+    assert reuse["S"].macs_per_element_sent == 4
     assert reuse["S"].dram_bytes == 0
 
 
@@ -249,9 +249,9 @@ def test_silence_has_a_reason() -> None:
 def test_bytes_of_the_directives_are_compared(product: ExperimentResult) -> None:
     """100 x 64 elements of A once, 64 x 48 of B for each of 3 pieces of m; then one byte more."""
     (one,) = explain(product)
-    told = {each.tensor: each.directives_bytes for each in one.reuse}
+    told = {each.tensor: each.directives_dram_bytes for each in one.reuse}
     assert told == {"A": 2 * 6400, "B": 3 * 2 * 64 * 48, "C": 2 * 4800}
-    assert all(each.directives_bytes == each.dram_bytes for each in one.reuse)
+    assert all(each.directives_dram_bytes == each.dram_bytes for each in one.reuse)
     (found,) = against_directives(one.run, DirectiveRuntime(), {**told, "A": 12801})  # type: ignore[dict-item]
     assert (found.analysis, found.what, found.machine, found.other) == (
         *("directives", "DRAM bytes of A"),
