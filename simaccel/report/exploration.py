@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.report.comparison import fits_text, shows_fits
-from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+from simaccel.report.figures.exploration import draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
 from simaccel.report.tables import Column, Table, page_html, pick, study_columns, tabulate
 from simaccel.report.units import count_text
@@ -203,8 +203,6 @@ _PAGE: Final = """{lines}
 <h2>Best</h2>
 {shown}
 <h2>Frontier</h2>
-{frontier}
-<h2>Pairs</h2>
 {pairs}
 <h2>Sensitivity</h2>
 {sensitivity}
@@ -236,7 +234,6 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     every = rows(exploration)
     with style():
         pictures = {
-            "frontier": svg_text(draw_frontier(exploration, title)),
             "pairs": svg_text(draw_pairs(exploration, title)),
             "sensitivity": svg_text(draw_sensitivity(exploration, title)),
         }

@@ -207,7 +207,8 @@ def traffic_line(result: ExperimentResult) -> str:
     """Return the bytes over the DRAM channels: in total, by class, and the lower bound."""
     moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
     parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
-    line = bound_line(result) + (f"; {', '.join(parts)}" if len(parts) > 1 else "")
+    line = dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
+    line += f"; {', '.join(parts)}" if len(parts) > 1 else ""
     reformed = reformed_dram_bytes(result.workload, result.run.moved)
     if reformed:
         line += f"; {bytes_text(reformed)} of it for readers that need another form"
@@ -326,11 +327,6 @@ def size_line(result: ExperimentResult) -> str:
     power, chip = (figure_text(found[name], "mW") for name in ("power_mw", "chip_power_mw"))
     area = f"area: {figure_text(mm2, 'mm2')} ({', '.join(notes or parts)})"
     return f"{area}; power: {power}, on the chip {chip}"
-
-
-def bound_line(result: ExperimentResult) -> str:
-    """Return the DRAM bytes of the run, and the lower bound of any mapping with its groups."""
-    return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
 
 
 def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:

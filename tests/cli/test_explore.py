@@ -40,7 +40,7 @@ def test_a_table_a_line_of_counts_and_files_of_all(cli: Call, tmp_path: Path) ->
         written = [str(value).lower() for value in table[name].to_pylist()]
         assert written == [row[name] for row in rows]
     page = (tmp_path / "a.html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 2
     assert "http" not in page.replace("http://www.w3.org", "").replace(
         "http://purl.org", ""
     ).replace("http://creativecommons.org", "")

@@ -59,7 +59,7 @@ def explain(
     from simaccel.papers.maestro.commands.explanation import explain as explained_of
     from simaccel.papers.maestro.dataflows.translating import DIRECTIVES, directives_for
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_sections
-    from simaccel.report.results import against_bound, bound_line
+    from simaccel.report.results import against_bound, traffic_line
     from simaccel.report.titles import experiment_title
     from simaccel.study.experiment import simulate
 
@@ -80,7 +80,7 @@ def explain(
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     compared = of_result(own, result)
     sections = own_estimate_sections(compared) | explanation.explanation_sections(explained)
-    lines = [bound_line(result), against_bound(result)]
+    lines = [traffic_line(result), against_bound(result)]
     written = files.write(
         "-o", lambda: explanation.explanation_html(title, explained, sections, lines)
     )
