@@ -144,7 +144,7 @@ def map_nests(
                 "accelerator": accelerator.name,
                 "objective": objective,
                 "seed": options.effort.seed,
-                **mapspace_json(workload, mapped, vectors, objective),
+                **mapspace_json(workload, mapped, vectors),
                 "mapspace": strategy,
                 **replace(report, explain=True).json(experiment, accelerator),
             }

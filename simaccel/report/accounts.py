@@ -18,7 +18,6 @@ from simaccel.report.units import (
 )
 from simaccel.search.accounts import (
     RULES,
-    Curve,
     SearchAccount,
     excess_text,
     floor_of_group,
@@ -75,13 +74,8 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
         "runner_up": None if account.runner_up is None else scale * account.runner_up,
         "none_below": scale * account.none_below or None,
         **pick(account, "gap", "ended", how_good="gap_text"),
-        "convergence": convergence_json(account.curve, scale),
+        "convergence": [{"mappings": n, "objective": scale * best} for n, best in account.curve],
     }
-
-
-def convergence_json(curve: Curve, scale: float) -> list[dict[str, float]]:
-    """Return the improvements of a search: mappings so far, and the objective."""
-    return [{"mappings": n, "objective": scale * value} for n, value in curve]
 
 
 def whole_lines(result: ExperimentResult, objective: Objective) -> list[str]:

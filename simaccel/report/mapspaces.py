@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
-from simaccel.report.accounts import convergence_json, objective_scale
 from simaccel.report.tables import Column, Table, figure_columns, pick, tabulate, texts
 from simaccel.report.units import bytes_text, energy_text, space_text
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
     from simaccel.analytic.prediction import GroupPrediction
-    from simaccel.search.effort import Objective
     from simaccel.workload import Workload
 
 _MAPPED: Final = (
@@ -32,7 +30,7 @@ _MAPPED: Final = (
 def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction] = ()) -> Table:
     """Tabulate the best mapping of each einsum, and the vector operators, which aren't searched."""
     none = dict.fromkeys(("mapspace", "utilisation", "edp_js", "mapspace_size", "mappings_tried"))
-    rows = [mapped_json(one, "cycles") for one in mapped]
+    rows = [*map(mapped_json, mapped)]
     rows += [
         {**none, "search_ended_by": None, **_vector_json(vector), "bound_by": [vector.bound_by]}
         for vector in vectors
@@ -138,10 +136,9 @@ def mapspace_json(
     workload: Workload,
     mapped: Sequence[NestResult],
     vectors: Sequence[GroupPrediction],
-    objective: Objective,
 ) -> dict[str, Any]:
     """Return the figures of all operators, and their sums over repetitions, as one JSON object."""
-    einsums = [mapped_json(nest, objective) for nest in mapped]
+    einsums = [*map(mapped_json, mapped)]
     others = [_vector_json(vector) for vector in vectors]
     times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]
     rows = list(zip([*einsums, *others], times, strict=True))
@@ -166,9 +163,8 @@ def _vector_json(vector: GroupPrediction) -> dict[str, Any]:
     }
 
 
-def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
+def mapped_json(mapped: NestResult) -> dict[str, Any]:
     """Return a mapping and its figures as one JSON object."""
-    scale = objective_scale(objective, mapped.target.accelerator)
     search = mapped.found
     return {
         **pick(mapped, operator="target.einsum.name", mapspace="target.strategy"),
@@ -177,7 +173,6 @@ def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
         **pick(mapped, "utilisation", "energy_pj", "edp_js"),
         **pick(search, mapspace_size="size", mappings_tried="tried", mappings_valid="valid"),
         "search_ended_by": search.ended,
-        "convergence": convergence_json(search.curve, scale),
         "accesses": _accesses(mapped),
         "instances": _instances(mapped),
         "mapping": {"padded": dict(mapped.group.padded), "tree": tree_lines(mapped.group.tree)},

@@ -61,8 +61,9 @@ def test_explained(cli: Call) -> None:
 
 def test_how_the_search_went_on_is_drawn(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "search.svg"
-    found = cli.json(f"{CONV2} --plot {file}")["operators"][0]
-    steps = found["convergence"]
+    document = cli.json(f"{CONV2} --plot {file}")
+    (found,), (search,) = document["operators"], document["searches"]
+    steps = search["convergence"]
     counts, values = ([step[name] for step in steps] for name in ("mappings", "objective"))
     assert counts == sorted(set(counts))
     assert values == sorted(set(values), reverse=True)
