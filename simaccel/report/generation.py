@@ -60,8 +60,8 @@ def generation_lines(generation: Generation) -> list[str]:
         f", time per step {seconds_text(generation.token_seconds)} "
         f"(a token of {count_text(generation.batch, 'sequence')}), "
         f"{figure_text(generation.tokens_per_second, '1/s')} tokens/s while decoding, "
-        f"{figure_text(generation.all_tokens_per_second, '1/s')} with the prefill, "
-        f"{figure_text(generation.token_energy_pj, 'pJ')} per token"
+        f"{figure_text(generation.tokens_per_second_with_prefill, '1/s')} with the prefill, "
+        f"{figure_text(generation.energy_per_token_pj, 'pJ')} per token"
     )
     return [*cut, line, _rule(generation)]
 
@@ -84,8 +84,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "accelerator": generation.accelerator.name,
         **pick(generation, "dataflow", "batch", "prompt", "tokens"),
         **pick(generation, "first_token_seconds", "token_seconds", "tokens_per_second"),
-        "tokens_per_second_with_prefill": generation.all_tokens_per_second,
-        "token_energy_pj": generation.token_energy_pj,
+        **pick(generation, "tokens_per_second_with_prefill", "energy_per_token_pj"),
         **pick(generation, "prefill", "decode"),
         "steps": [{"kv_len": kv_len, **step} for kv_len, step in generation.steps.items()],
         "spread": generation.spread,
@@ -152,7 +151,7 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
     if run.plan.phase != "decode":
         first = seconds_text(run.accelerator.seconds(run.ends[0]))
         head = f"time to first token {time}, of the first micro-batch {first}"
-    rates = rates_text(run.tokens_per_second, run.accelerator.pod.count, run.token_energy_pj)
+    rates = rates_text(run.tokens_per_second, run.accelerator.pod.count, run.energy_per_token_pj)
     how = f"({run.cycles:,} cycles, bubbles {run.bubbles:.1%})"
     return [sent_line(run.plan), f"{head} {how}, {rates}"]
 
@@ -165,7 +164,7 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         "chips": run.accelerator.pod.count,
         **pick(run.plan, "batch", "micro_batches"),
         **pick(run, "cycles", "seconds", "bubbles", "tokens_per_second"),
-        **pick(run, "energy_pj", "token_energy_pj"),
+        **pick(run, "energy_pj", "energy_per_token_pj"),
         "message": {
             "bytes": run.plan.message_bytes,
             "cycles": max((message.cycles for message in run.plan.messages), default=0),

@@ -101,9 +101,9 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         yield f"{what} {time}, {rates_text(rate or 0, every.count, energy)}"
 
 
-def rates_text(rate: float, chips: int, token_energy_pj: float | None) -> str:
+def rates_text(rate: float, chips: int, energy_per_token_pj: float | None) -> str:
     """Return tokens per second of all chips and of each, and the energy of a token."""
-    energy = figure_text(token_energy_pj, "pJ")
+    energy = figure_text(energy_per_token_pj, "pJ")
     each = rate / chips
     return f"{rate:,.4g} tokens/s of all chips, {each:,.4g} of each, {energy} per token"
 

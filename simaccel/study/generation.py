@@ -114,12 +114,12 @@ class Generation:
         return self.batch * (self.tokens - 1) / self.decode_seconds if self.steps else 0.0
 
     @property
-    def all_tokens_per_second(self) -> float:
+    def tokens_per_second_with_prefill(self) -> float:
         """Tokens of all sequences a second, the prefill counted in."""
         return self.batch * self.tokens / (self.first_token_seconds + self.decode_seconds)
 
     @property
-    def token_energy_pj(self) -> float:
+    def energy_per_token_pj(self) -> float:
         """Mean energy of a decoded token in pJ."""
         energy_pj: float = self.decode["energy_pj"]
         return energy_pj / max(1, self.batch * (self.tokens - 1))

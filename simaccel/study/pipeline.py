@@ -115,7 +115,7 @@ class PipelineRun:
         return self.plan.micro_batches * chips * sum(of_stages)
 
     @property
-    def token_energy_pj(self) -> float:
+    def energy_per_token_pj(self) -> float:
         """Energy per token in pJ."""
         return self.energy_pj / self.tokens
 

@@ -341,7 +341,7 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     assert [row["pipeline_parallel"] for row in rows] == [2, 4]
     run = cli.json(f"run {of} --dataflow naive-m --set pipeline-parallel=2")
     assert rows[0]["cycles"] == run["cycles"]
-    assert rows[0]["energy_per_token_pj"] == pytest.approx(run["token_energy_pj"])
+    assert rows[0]["energy_per_token_pj"] == pytest.approx(run["energy_per_token_pj"])
     assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
     default = of.replace("mxu_128", "tpu_v5e")
     rows = cli.json(f"compare {default} --pipeline-parallel 1,2")

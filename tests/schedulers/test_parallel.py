@@ -137,7 +137,7 @@ def test_a_generation_counts_the_energy_of_all_chips() -> None:
     one = generate("gpt2", load_accelerator("mxu_128"), "naive", **few)  # type: ignore[arg-type]
     four = generate("gpt2", load_accelerator("mxu_128", _links(4)), "naive", **few)  # type: ignore[arg-type]
     assert four.tokens_per_second > one.tokens_per_second
-    assert four.token_energy_pj > one.token_energy_pj  # norms four times, and links
+    assert four.energy_per_token_pj > one.energy_per_token_pj  # norms four times, and links
 
 
 SEQUENCE = ["all_gather", "reduce_scatter"] * 2
