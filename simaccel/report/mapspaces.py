@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.tables import Column, Table, figure_columns, pick, tabulate, texts
-from simaccel.report.units import bytes_text, energy_text, space_text
+from simaccel.report.units import energy_text, space_text
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
@@ -38,34 +38,25 @@ def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction
     return tabulate(rows, _MAPPED)
 
 
-_MOVED: Final = (("reads", "read_bytes"), ("writes", "write_bytes"), ("tile", "tile_bytes"))
-
-
-def _bytes_text(n_bytes: int | str) -> str:
-    return n_bytes if isinstance(n_bytes, str) else bytes_text(n_bytes)
-
-
-def _energy_text(picojoules: float) -> str:
-    """Write an energy in pJ; NaN is unknown."""
-    return "unknown" if math.isnan(picojoules) else energy_text(picojoules)
-
-
 def accesses_table(mapped: NestResult) -> Table:
     """Tabulate the reads and writes of each level by tensor, and their cost.
 
     The NoC reads what it distributes and writes what it collects.
     """
-    total, macs = mapped.energy_pj, int(mapped.totals.counts.native_macs)
-    energy = macs * mapped.target.accelerator.prices.mac_pj
-    blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"), "")
-    last = {"level": "MACs", **blank, "energy_pj": energy if total > 0 else math.nan}
+    total, prices = mapped.energy_pj, mapped.target.accelerator.prices
+    energy = int(mapped.totals.counts.native_macs) * prices.mac_pj if total > 0 else None
+    blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"))
     columns = (
         *texts("level", "tensor"),
-        *(Column(head, name, _bytes_text) for head, name in _MOVED),
-        Column("energy", "energy_pj", _energy_text),
-        Column("of all", lambda row: row["energy_pj"] / total if total > 0 else 0.0, "share"),
+        Column("reads", "read_bytes", "B"),
+        Column("writes", "write_bytes", "B"),
+        Column("tile", "tile_bytes", "B"),
+        Column("energy", "energy_pj", energy_text, missing="unknown"),
+        Column(
+            "of all", lambda row: (row["energy_pj"] or 0.0) / total if total > 0 else 0.0, "share"
+        ),
     )
-    return tabulate([*_accesses(mapped), last], columns)
+    return tabulate([*_accesses(mapped), {"level": "MACs", **blank, "energy_pj": energy}], columns)
 
 
 def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
@@ -82,13 +73,14 @@ def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
                 "read_bytes": 0,
                 "write_bytes": 0,
                 "tile_bytes": None if tile is None else int(tile[0]),
-                "energy_pj": 0.0,
+                "energy_pj": None if accelerator.unknown_energies else 0.0,
             },
         )
         outward = direction in ("read", "distribution")
         access["read_bytes" if outward else "write_bytes"] += int(n)
-        price = float(sum(accelerator.energy_by_level(0, 0, {(where, tensor): int(n)}).values()))
-        access["energy_pj"] += math.nan if accelerator.unknown_energies else price
+        if access["energy_pj"] is not None:
+            prices = accelerator.energy_by_level(0, 0, {(where, tensor): int(n)})
+            access["energy_pj"] += float(sum(prices.values()))
     return [access for access in accesses.values() if access["read_bytes"] or access["write_bytes"]]
 
 
