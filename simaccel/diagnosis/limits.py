@@ -87,11 +87,6 @@ class Row:
         cycles = max(self.run.cycles, *work, 1)
         return float(self.run.macs * self.mac_share) / accelerator.pes / cycles
 
-    @property
-    def cycles(self) -> int:
-        """The cycles of the run that are this row's (`simaccel.machine.totals`)."""
-        return self.run.cycles
-
 
 def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in order of execution."""
@@ -115,15 +110,11 @@ def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
 
 def next_limit(result: RunResult, limit: RunLimit) -> RunLimit:
     """Return the limit with the most work after another: the next one if that were freed."""
-    work = result.prediction.resources
-    same = {
-        name for name in work if _name_limit(result.accelerator, name).split("_")[0] in limit.name
-    }
-    rest = {name: n for name, n in work.items() if name not in same}
-    busiest = max(rest, key=lambda name: rest[name])
-    name = _name_limit(result.accelerator, busiest)
-    section = _section(result.accelerator, busiest)
-    return RunLimit(name, rest[busiest] / max(1, result.run.cycles), section)
+    work, on = result.prediction.resources, result.accelerator
+    others = (name for name in work if _name_limit(on, name).split("_")[0] not in limit.name)
+    busiest = max(others, key=lambda name: work[name])
+    share = work[busiest] / max(1, result.run.cycles)
+    return RunLimit(_name_limit(on, busiest), share, _section(on, busiest))
 
 
 def _name_limit(accelerator: Accelerator, resource: str) -> str:

@@ -73,7 +73,10 @@ class OperatorDiagnosis:
         DMA engines. The DMA engines share the DRAM: a transfer that queues there counts as busy.
         """
         order = sorted(self.engines, key=lambda e: (*COMPUTE_UNITS, e).index(e))
-        return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed_cycles(e)))
+        blamed = Counter[str]()
+        for wait in self.waits:
+            blamed[wait.waits_for] += wait.cycles
+        return max(order, key=lambda e: (self.engines[e].get("busy", 0), blamed[e]))
 
     @property
     def compute(self) -> str:
@@ -85,10 +88,6 @@ class OperatorDiagnosis:
         units = [name for name in known if without_core(name) in COMPUTE_UNITS] or known
         causes = self.engines
         return max(units, key=lambda n: (causes[n].get("busy", 0), -causes[n].get("idle", 0)))
-
-    def blamed_cycles(self, engine: str) -> int:
-        """Return the cycles that other engines wait directly for an engine."""
-        return sum(w.cycles for w in self.waits if w.waits_for == engine)
 
     def longest_wait(self, engine: str, cause: str) -> Stall | None:
         """Return the direct wait in which an engine lost most cycles to a root cause."""

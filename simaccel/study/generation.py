@@ -17,7 +17,7 @@ from typing import Any
 
 from simaccel.analytic.memories import dram_by_class
 from simaccel.analytic.native import roofline_cycles
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.schedulers.chip_share import settle_loads
@@ -234,8 +234,7 @@ def planned_phases(
     of = model if isinstance(model, Transformer) else find_transformer(model)
     if of.is_encoder and not of.decoder_layers:
         faults.append(Fault("generation", "model", of.name, "a decoder, as tokens are generated"))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     past = prompt + (whole.pop("kv_len", None) or 0)
     places = chosen_lengths(past, tokens - 1, lengths)
     whole["phase"] = "decode"

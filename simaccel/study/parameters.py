@@ -62,11 +62,7 @@ class Parameter:
         if len(parts) not in {1, len(self.fields)}:
             raise ValueError(f"one value, or {len(self.fields)} with an x between")
         found = [self.read(part) for part in parts]
-        return tuple(found) if len(found) > 1 else self.same_value(found[0])
-
-    def same_value(self, value: Value) -> Values:
-        """Return one value for all fields."""
-        return (value,) * len(self.fields)
+        return tuple(found) if len(found) > 1 else (found[0],) * len(self.fields)
 
     def setting(self, values: Values) -> Setting:
         """Return a point as a setting on the parameter's axis."""
@@ -336,7 +332,8 @@ class AxisReader:
         if log:
             numbers = [*takewhile(last.__ge__, accumulate(repeat(step), mul, initial=first))]
         self._require_few(text, len(numbers), most)
-        return self._settings([*map(self.parameter.same_value, numbers)], log=log)
+        count = len(self.parameter.fields)
+        return self._settings([(number,) * count for number in numbers], log=log)
 
     def _settings(self, points: Sequence[Values], *, log: bool) -> tuple[Setting, ...]:
         settings = [self.parameter.setting(values) for values in points]

@@ -117,7 +117,10 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         InputError: layers, chips or the batch can't be cut so, or a mapping is given.
     """
     workload, options, stages = point.workload, point.options, point.stages or 1
-    dataflow = _name_dataflow(point.dataflow)
+    dataflow = point.dataflow
+    if isinstance(dataflow, Mapping):
+        allowed = "a dataflow, as a pipeline runs several workloads"
+        raise InputError([Fault("--pipeline-parallel", "mapping", dataflow.dataflow, allowed)])
     accelerator, group, chosen = require_stages(point)
     batch: int = workload.parameters["batch"]
     parts = [
@@ -185,18 +188,6 @@ def _micro_batches(batch: int, stages: int, requested: int | None) -> int:
         allowed = f"a number that divides the batch of {batch}"
         raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])
     return chosen
-
-
-def _name_dataflow(dataflow: str | Mapping) -> str:
-    """Return the dataflow of all stages.
-
-    Raises:
-        InputError: a mapping, which is that of one workload.
-    """
-    if isinstance(dataflow, Mapping):
-        allowed = "a dataflow, as a pipeline runs several workloads"
-        raise InputError([Fault("--pipeline-parallel", "mapping", dataflow.dataflow, allowed)])
-    return dataflow
 
 
 def _message(accelerator: Accelerator, n_bytes: int, way: tuple[LinkAxis, ...]) -> PipelineMessage:

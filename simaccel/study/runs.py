@@ -126,23 +126,19 @@ def _simulate_point(point: Point) -> Record:
     A search leaves objects that refer to one another; many of them are collected before the next.
     """
     before = sys.getallocatedblocks()
+    if point.dataflow == DEPLOYED:  # an objective is that of the dataflows that search
+        point = replace(point, options=replace(point.options, objective="cycles"))
     try:
-        return _simulate_alone(point)
+        if point.stages is not None:
+            return pipeline_row(run_pipeline(point))
+        result = simulate(
+            point.workload,
+            point.accelerator,
+            point.dataflow,
+            options=point.options,
+            fast_forward=point.fast_forward,
+        )
+        return {**result_json(result), **result.given_up}
     finally:
         if sys.getallocatedblocks() - before > _MANY_BLOCKS:
             gc.collect()
-
-
-def _simulate_alone(point: Point) -> Record:
-    if point.dataflow == DEPLOYED:  # an objective is that of the dataflows that search
-        point = replace(point, options=replace(point.options, objective="cycles"))
-    if point.stages is not None:
-        return pipeline_row(run_pipeline(point))
-    result = simulate(
-        point.workload,
-        point.accelerator,
-        point.dataflow,
-        options=point.options,
-        fast_forward=point.fast_forward,
-    )
-    return {**result_json(result), **result.given_up}

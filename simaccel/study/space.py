@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from simaccel.dataflows import DEPLOYED
-from simaccel.errors import Fault, InputError, gather, suggest
+from simaccel.errors import Fault, InputError, gather, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -289,15 +289,12 @@ def require_sizes(option: str, axes: Sequence[Settings], loads: Sequence[Weighte
     """
     faults = []
     for axis in axes:
-        names = [*axis[0].fields] if axis[0].axis.of == "workload" else []
-        for name in names:
-            having = [load for load in loads if name in sizes_of(load.workload)]
-            if not having:
+        for name in axis[0].fields if axis[0].axis.of == "workload" else ():
+            if not any(name in sizes_of(load.workload) for load in loads):
                 every = sorted({key for load in loads for key in sizes_of(load.workload)})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
                 faults.append(Fault("command line", option, axis[0].axis.name, allowed))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
 
 
 DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
