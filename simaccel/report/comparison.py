@@ -165,7 +165,7 @@ def _run_text(row: StudyRow, names: Sequence[str]) -> str:
 
 
 def note_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return lines on single rows: terms of user's estimates, idle chips, losses by near-ties.
+    """Return lines on single rows: terms of user's estimates, chips, losses by near-ties.
 
     Of the losses those of the first rows, and the number of further ones.
     """
@@ -177,6 +177,8 @@ def note_lines(rows: Sequence[StudyRow]) -> list[str]:
             notes.append(f"{where}: {own}; {_consists(result)}")
         if (used := chips_alike(result)) < row.chips:
             notes.append(f"{where}: {used} of {row.chips} chips work, the others are idle")
+        elif not result.get("cut", True):
+            notes.append(f"{where}: each of {row.chips} chips does all of it")
         losses += [f"{where}: {line}" for line in given_up_lines(result, row.tolerance)]
     if len(losses) > _FEW_ROWS:
         more = count_text(len(losses) - _FEW_ROWS, "more row")

@@ -238,6 +238,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "operators": [_row_json(result, row) for row in result.rows],
         "memories": [vars(demand) for demand in result.memories],
         **({"chip_count": chips} if (chips := result.accelerator.pod.count) > 1 else {}),
+        **({"cut": False} if chips > 1 and not result.pod.cuts else {}),
         **({"chips_alike": alike} if (alike := len(result.pod.places[0])) != chips else {}),
         "events": run.events,
         "wall_seconds": result.wall_seconds,

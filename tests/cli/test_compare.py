@@ -90,6 +90,13 @@ def test_idle_chips_are_said(cli: Call) -> None:
     assert said == ["4, deployed: 3 of 4 chips work, the others are idle"]
 
 
+def test_chips_that_do_the_same_work_are_said(cli: Call) -> None:
+    """A product of one element can't be cut."""
+    line = "--hw tpu_v5e --workload gemm --shape M=1,K=1,N=1 --dataflow naive --chips 1,2"
+    shown = cli.printed(f"compare {line}")
+    assert shown.endswith("\n2, naive: each of 2 chips does all of it\n")
+
+
 def test_speedup_is_against_the_same_point(cli: Call) -> None:
     options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive-m,strips"
     found = cli.json(f"compare {options} {BUFFER} --jobs 1")
