@@ -1,6 +1,7 @@
 """What a run moves at least: below every run of the machine and every front."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -11,9 +12,11 @@ from simaccel.analytic.floor.compulsory import distinct_bytes
 from simaccel.analytic.floor.floor import floor_of, on_chip_bytes, pebbling_bytes
 from simaccel.analytic.floor.problem import problem_of
 from simaccel.machine.machine import Machine
+from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
 from simaccel.papers.orojenesis.single import Mapspace, bound
 from simaccel.program.lowering import lower
+from simaccel.run.run import run_mapping
 from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.search.effort import Effort
 from simaccel.search.problems import NothingFitsError
@@ -21,7 +24,13 @@ from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 from tests.agreement import dram_total
 from tests.drawn_trees import Drawn, draw_case, draw_held
 from tests.draws import DRAWS, some
-from tests.program.programs import reserved_bytes
+from tests.program.programs import (
+    FlatTiles,
+    attention_workload,
+    flat_group,
+    mapping_of,
+    reserved_bytes,
+)
 from tests.program.tree_cases import CASES
 
 
@@ -29,6 +38,22 @@ def test_distinct_elements_of_more_than_memory_holds() -> None:
     rows = 2**40
     workload = gemm(m=rows, k=3, n=2, bytes_per_element=1)
     assert distinct_bytes(workload) == 3 * rows + 6 + 2 * rows
+
+
+def test_a_cache_that_a_group_makes_and_uses_is_written_alone() -> None:
+    """Q, K, V and Z have 4 x 3 elements of two bytes, S has 4 x 4: each crosses DRAM once."""
+    base = attention_workload(1, 1, 4, 3)
+    cached = {**base.tensors, "S": replace(base.tensors["S"], kind="cache")}
+    workload = replace(base, tensors=cached)
+    tree = parse_tree(
+        "loop bh 1\nkeep K buffer, V buffer\nloop q 4\n"
+        "keep Q buffer, Z buffer, S buffer, P buffer\n"
+        "fork\n  | do L array ws\n  | do softmax sfu\n  | do A array ws\n"
+    )
+    group = replace(flat_group(workload, FlatTiles(rows=4, keys=4)), tree=tree)
+    found = run_mapping(workload, load_accelerator("toy"), mapping_of(workload, group))
+    least = 2 * (4 * 4 * 3 + 4 * 4)
+    assert dram_total(found.run.moved) == distinct_bytes(workload) == least
 
 
 @pytest.mark.parametrize(
