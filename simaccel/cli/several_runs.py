@@ -60,11 +60,12 @@ class SeveralRuns:
         dataflow = experiment.choose_dataflow(dataflow, first, accelerator)
         from simaccel.report import generation as report
         from simaccel.report.titles import experiment_title
+        from simaccel.report.units import count_text
         from simaccel.study.points import base_point
 
         varied = () if self.tokens is None else ("phase",)
         title = experiment_title(first, accelerator, dataflow, varied=varied)
-        title += "" if self.tokens is None else f", {self.tokens} tokens"
+        title += "" if self.tokens is None else f", {count_text(self.tokens, 'token')}"
         how: dict[str, Any] = {"options": experiment.options, "fast_forward": fast_forward}
         how |= self.counts
         point = replace(base_point(first, accelerator), dataflow=dataflow, **how)

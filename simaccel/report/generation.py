@@ -31,7 +31,7 @@ def phases_table(generation: Generation) -> Table:
     parts = {f"prefill {generation.prompt}": generation.prefill}
     parts |= {f"decode after {kv_len}": figures for kv_len, figures in generation.steps.items()}
     rows = [{"phase": name, **figures} for name, figures in parts.items()]
-    whole = {"phase": f"decode {generation.tokens - 1} tokens", **generation.decode}
+    whole = {"phase": f"decode {count_text(generation.tokens - 1, 'token')}", **generation.decode}
     seconds = generation.accelerator.seconds
     bubbles = Column("bubbles", lambda row: row["bubble_cycles"] / row["cycles"], "share")
     columns = (
@@ -69,7 +69,7 @@ def generation_lines(generation: Generation) -> list[str]:
 def _rule(found: Generation) -> str:
     simulated, steps = len(found.steps), found.tokens - 1
     if simulated == steps:
-        return f"all {steps} decode steps simulated"
+        return f"all {count_text(steps, 'decode step')} simulated"
     how = f"{simulated} of {steps} decode steps simulated, the others evenly between them"
     if found.spread is None:
         return f"{how} (--lengths 3 or more also estimates the error)"

@@ -122,7 +122,8 @@ class Bound(ShownResult):
         The table has the points of the front; of many, evenly spaced ones.
         """
         bound, (room, moved), rows = self.found, self.found.front.largest, self._rows()
-        effectual = f"maximal effectual buffer {bytes_text(room)} ({room:,} B)"
+        exact = f" ({room:,} B)".replace(f" ({bytes_text(room)})", "")
+        effectual = f"maximal effectual buffer {bytes_text(room)}{exact}"
         gap = f"{moved / self.compulsory_bytes:.3f} x the compulsory "
         shown = sorted({round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)})
         columns = [
