@@ -87,6 +87,11 @@ class Row:
         cycles = max(self.run.cycles, *work, 1)
         return float(self.run.macs * self.mac_share) / accelerator.pes / cycles
 
+    @property
+    def cycles(self) -> int:
+        """The cycles of the run that are this row's (`simaccel.machine.totals`)."""
+        return self.run.cycles
+
 
 def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in order of execution."""

@@ -144,10 +144,10 @@ def kinds_table(result: ExperimentResult) -> Table:
     for row in result.rows:
         key = kind_of(result.workload, row.run.name), row.limit.text
         groups.setdefault(key, []).append(row)
-    whole = sum(row.run.cycles for row in result.rows)
+    whole = sum(row.cycles for row in result.rows)
 
     def cycles_of(kind: tuple[object, Sequence[Row]]) -> int:
-        return sum(row.run.cycles for row in kind[1])
+        return sum(row.cycles for row in kind[1])
 
     columns = (
         Column("kind", lambda kind: kind[0][0], kind="text"),

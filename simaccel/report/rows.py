@@ -39,7 +39,7 @@ def operator_rows(
             "kind": kind_of(result.workload, run.name),
             "cycles": run.cycles,
             "busy_cycles": operator_row.busy_cycles,
-            "seconds": result.accelerator.seconds(operator_row.run.cycles),
+            "seconds": result.accelerator.seconds(operator_row.cycles),
             "macs": run.macs,
             "utilisation": operator_row.utilisation(result.accelerator),
             "bound_cycles": sum(row_terms(operator_row).values()),

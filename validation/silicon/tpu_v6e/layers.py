@@ -65,4 +65,4 @@ def _rows(scope: str, tokens: int) -> Mapping[str, tuple[str, int]]:
     """Return what limits each row of a default run, and its cycles, by its first operator."""
     on = loaded("tpu_v6e")
     rows = simulate(build("llama3-8b", prompt=tokens, scope=scope), on).rows
-    return {row.run.name.partition("+")[0]: (row.limit.name, row.run.cycles) for row in rows}
+    return {row.run.name.partition("+")[0]: (row.limit.name, row.cycles) for row in rows}
