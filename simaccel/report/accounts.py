@@ -13,8 +13,8 @@ from simaccel.report.units import (
     bytes_text,
     figure_text,
     fine_share_text,
+    large_count,
     short_share_text,
-    space_text,
 )
 from simaccel.search.accounts import (
     RULES,
@@ -44,9 +44,9 @@ def accounts_table(
     columns = (
         Column("operators", "operators", "+".join, "text"),
         Column("search", "search", kind="text"),
-        Column("space", "space", space_text),
-        *(Column(rule, f"pruned.{rule.replace(' ', '_')}", space_text) for rule in RULES),
-        *(Column(name, name, space_text) for name in ("outside", "ran")),
+        Column("space", "space", large_count),
+        *(Column(rule, f"pruned.{rule.replace(' ', '_')}", large_count) for rule in RULES),
+        *(Column(name, name, large_count) for name in ("outside", "ran")),
         Column("best", "best", unit),
         Column("runner-up", "runner_up", unit),
         Column("how good", "how_good", kind="wrapped"),

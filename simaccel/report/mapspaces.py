@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.tables import Column, Table, figure_columns, pick, tabulate, texts
-from simaccel.report.units import energy_text, space_text
+from simaccel.report.units import energy_text, large_count
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _MAPPED: Final = (
     *texts("operator", "mapspace"),
     *figure_columns("cycles", "utilisation", "energy_pj", "edp_js"),
-    Column("mappings", "mapspace_size", space_text),
-    Column("tried", "mappings_tried", space_text),
+    Column("mappings", "mapspace_size", large_count),
+    Column("tried", "mappings_tried", large_count),
     Column("busiest", "bound_by", ", ".join, "wrapped"),
     Column("search ended by", "search_ended_by", kind="wrapped"),
 )

@@ -18,6 +18,7 @@ _JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
 _JOULE_SECONDS = tuple(f"{unit}s" for unit in ("aJ", "fJ", *_JOULES))
 _WATTS = ("nW", "uW", "mW", "W", "kW")
 _TWO_DIGITS = 9.95
+_FULL, _BEYOND = 10**6, 10**18
 _SMALLEST_ERROR = 5e-5
 """Errors below this round to 0.00%."""
 _ROUNDS = 8
@@ -160,25 +161,15 @@ def signed_text(number: float) -> str:
     return f"{round(number):+,}" if number else "0"
 
 
-def rounded_count(number: float) -> str:
-    """Return an estimated count with two or three significant digits.
+def large_count(number: float) -> str:
+    """Return a count: in full below a million, else with three digits, of very many as a power.
 
-    >>> rounded_count(1234567), rounded_count(999)
-    ('1.23 million', '999')
+    >>> large_count(666_419), large_count(4_089_184_256), large_count(10**30)
+    ('666,419', '4.09 G', '1.00e+30')
     """
-    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
-        if number >= size:
-            return f"{significant_text(number / size)} {name}"
-    return f"{number:,.0f}"
-
-
-def space_text(count: int) -> str:
-    """Return a count of mappings, which may be very large, as text.
-
-    >>> space_text(1234567), space_text(10**12)
-    ('1,234,567', '1.00e+12')
-    """
-    return f"{count:,}" if count < 10**9 else f"{count:.2e}"
+    if number >= _BEYOND:
+        return f"{number:.2e}"
+    return f"{number:,.0f}" if number < _FULL else scaled_text(number / _FULL, 1000, "MGTP")
 
 
 UNKNOWN: Final = "unknown"

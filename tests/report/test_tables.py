@@ -27,7 +27,7 @@ from simaccel.report.units import (
     energy_text,
     error_text,
     figure_text,
-    rounded_count,
+    large_count,
     seconds_text,
     short_names,
 )
@@ -152,7 +152,7 @@ TEXTS: list[tuple[Callable[[Any], str], dict[float | None, str]]] = [
     (energy_text, {0: "0 pJ", 1.23e10: "12.3 mJ"}),
     (error_text, {0: "0%", -0.0123456: "-1.23%"}),
     (lambda part: figure_text(part, "share"), {1: "100.0%", 0.4567: "45.7%"}),
-    (rounded_count, {12_345_678_901: "12.3 billion"}),
+    (large_count, {12_345_678_901: "12.3 G"}),
 ]
 
 

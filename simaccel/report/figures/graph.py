@@ -10,7 +10,7 @@ from networkx import DiGraph, topological_generations
 
 from simaccel.errors import Fault, InputError
 from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, Axes, Figure, new_figure
-from simaccel.report.units import bytes_text, short_name
+from simaccel.report.units import bytes_text, large_count, short_name
 from simaccel.workload import Operator, Vector, Workload
 
 MOST: Final = 400
@@ -78,7 +78,7 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
             _draw_box(axes, workload, workload.operator(name), places[name], colours)
     repeat = f", {workload.repeat} x the layer" if workload.repeat > 1 else ""
     count = f"{len(workload.operators)} operators{repeat}"
-    panels[0].set_title(f"{workload.name}: {count}, {_short(workload.macs)} MACs")
+    panels[0].set_title(f"{workload.name}: {count}, {large_count(workload.macs)} MACs")
     return figure
 
 
@@ -191,28 +191,16 @@ def _draw_box(
         read.tensor for read in operator.inputs if workload.tensors[read.tensor].kind == "weight"
     }
     weights = sum(map(workload.tensor_bytes, names))
-    work = f"{_short(operator.macs)} MACs"
+    work = f"{large_count(operator.macs)} MACs"
     if not operator.macs:
         kind = operator.kind if isinstance(operator, Vector) else ""
         kinds = [kind.replace("_", " ")] if kind and kind not in operator.name else []
         elements = operator.elements if isinstance(operator, Vector) else 0
-        work = ", ".join([*kinds, f"{_short(elements)} el."])
+        work = ", ".join([*kinds, f"{large_count(elements)} el."])
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
     axes.text(x, y + 0.075, short_name(operator.name, _LETTERS), fontweight="bold", **style)
     axes.text(x, y - 0.075, second, **style)
-
-
-def _short(number: int) -> str:
-    """Write a count with three digits.
-
-    >>> _short(4_089_184_256), _short(999)
-    ('4.09 G', '999')
-    """
-    for size, unit in ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return str(number)
 
 
 def _colours(groups: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from simaccel.papers.maestro.analysis.paper import CORRECTIONS
 from simaccel.papers.maestro.analysis.times import CAUSES, LevelLimits
 from simaccel.papers.maestro.commands.design_space import DirectedDesigns
 from simaccel.report.tables import Column, Row, Table, pick, tabulate, texts
-from simaccel.report.units import count_text, rounded_count, signed_text
+from simaccel.report.units import count_text, large_count, signed_text
 
 if TYPE_CHECKING:
     from simaccel.papers.maestro.analysis.design import Design
@@ -120,7 +120,7 @@ _LAYERS: Final = (
     Column("out", "output_reuse", _reuse_text),
     Column("BW peak", "peak_noc_bw_req", _whole_text, missing=""),
     Column("mean", "avg_noc_bw_req", "{:.2f}".format, missing=""),
-    Column("energy", "energy_total_xmac", rounded_count),
+    Column("energy", "energy_total_xmac", large_count),
 )
 
 
@@ -239,7 +239,7 @@ _DESIGN_COLUMNS: Final = (
     Column("MACs/cycle", "design.throughput", "{:.1f}".format),
     Column("machine", partial(_on_machine, text=lambda d, n: f"{d.throughput * d.cycles / n:.1f}")),
     Column("ratio", partial(_on_machine, text=lambda d, n: f"{d.cycles / n:.2f}")),
-    Column("energy", "design.energy_xmac", rounded_count),
+    Column("energy", "design.energy_xmac", large_count),
     Column("area", lambda best: best["design"].area_um2 / _UM2_PER_MM2, "mm2"),
     Column("power", "design.power_mw", "mW"),
 )
