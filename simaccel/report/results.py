@@ -123,7 +123,7 @@ def waits_table(result: ExperimentResult) -> Table:
     """
     columns = (
         Column("operator", "run.name", kind="name"),
-        Column("cycles", "cycles", "cycles"),
+        Column("cycles", "run.cycles", "cycles"),
         Column("bound", row_terms, "cycles"),
         Column("terms of the bound", row_terms, terms_text, "wrapped"),
         Column(
