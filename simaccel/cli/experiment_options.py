@@ -279,21 +279,31 @@ def warn_of_default_formats(accelerator: Accelerator, name: str) -> None:
         )
 
 
-def warn_of_unused_fields(texts: Iterable[str], accelerators: Iterable[Accelerator]) -> None:
-    """Warn of fields of memories that were set and that no accelerator's memory model uses.
+def warn_of_unused_fields(texts: Iterable[str], accelerators: Sequence[Accelerator]) -> None:
+    """Warn of fields that were set and change nothing of any accelerator.
 
     ``texts``: what was set, each a field, or FIELD=VALUES.
     """
+    for path in dict.fromkeys(text.partition("=")[0].strip() for text in texts):
+        effects = dict.fromkeys(_missing_effect(path, one) for one in accelerators)
+        if "" not in effects:
+            click.echo(f"warning: {path} changes {'; '.join(effects)}", err=True)
+
+
+def _missing_effect(path: str, accelerator: Accelerator) -> str:
+    """Return what little a field changes of an accelerator, with the reason; empty: it does."""
     from simaccel.hardware import DramSpec
 
-    memories: dict[str, set[str]] = {}
-    for accelerator in accelerators:
-        for name, memory in accelerator.memories.by_class().items():
-            memories.setdefault(f"memories.{name}", set()).add(memory.model)
-        memories.setdefault("dram", set()).add(accelerator.dram.model)
-    for path in dict.fromkeys(text.partition("=")[0].strip() for text in texts):
-        section, _, name = path.rpartition(".")
-        models, needed = memories.get(section, set()), DramSpec.MODEL_OF.get(name)
-        if models and needed and needed not in models:
-            text = f"{path} changes nothing, only {section}.model={needed} uses it"
-            click.echo(f"warning: {text}; it is {' and '.join(sorted(models))}", err=True)
+    section, _, name = path.rpartition(".")
+    if section == "links" and accelerator.pod.count == 1:
+        return "nothing, as there is one chip"
+    if path in ("energy.node", "energy.number") and accelerator.energy.are_given:
+        return f"no energy, as those of {accelerator.name} are given; areas follow it"
+    memories = {f"memories.{n}": one for n, one in accelerator.memories.by_class().items()}
+    memory, model = (
+        (memories | {"dram": accelerator.dram}).get(section),
+        DramSpec.MODEL_OF.get(name),
+    )
+    if memory is None or model in (None, memory.model):
+        return ""
+    return f"nothing, as {section}.model is {memory.model}; only {model} uses it"

@@ -100,7 +100,9 @@ class WantedSpace:
             partial(require_sizes, "--axis", axes, loads),
             partial(require_once, "--axis", self.axes, options, self.overrides, self.workloads),
         )
-        if not any(text.partition("=")[0].endswith((".model", "dram")) for text in self.axes):
+        if not any(
+            text.partition("=")[0].endswith((".model", "dram", "chips")) for text in self.axes
+        ):
             warn_of_unused_fields([*self.overrides, *self.axes], hardware)
         return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **self.counts)
 

@@ -76,7 +76,7 @@ def test_a_flag_twice_and_two_fields_are_no_contradiction(cli: Call) -> None:
                 "compare --dataflow naive --set dram.map=rbc --set dram.request_bytes=64 "
                 "--set dram.requests_in_flight=4 --sweep dram.model=channel,requests"
             ),
-            "channel and requests",
+            "channel requests",
         ),
         ("explore --dataflow naive --axis dram.map=rbc,bgil", "channel"),
         ("explore --dataflow naive --set dram.map=rbc --axis dram.model=channel,banked", ""),
@@ -86,10 +86,38 @@ def test_a_field_that_no_memory_model_uses_is_named(cli: Call, line: str, models
     name, options = line.split(maxsplit=1)
     result = cli(f"{name} {GEMM} {options} --set dram.part=HBM2")
     assert result.exit_code == 0
-    text = f"warning: dram.map changes nothing, only dram.model=banked uses it; it is {models}\n"
-    assert [one + "\n" for one in result.stderr.splitlines() if "warning" in one] == (
-        [text] if models else []
+    reasons = [
+        f"nothing, as dram.model is {model}; only banked uses it" for model in models.split()
+    ]
+    text = f"warning: dram.map changes {'; '.join(reasons)}"
+    assert [one for one in result.stderr.splitlines() if "warning" in one] == [text] * bool(models)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run --set energy.node=7nm", "no energy, as those of toy are given; areas follow it"),
+        ("run --set energy.node=7nm --hw tpu_v4i", ""),
+        ("run --set links.bytes_per_second=1GB/s", "nothing, as there is one chip"),
+        ("run --set links.bytes_per_second=1GB/s --chips 2", ""),
+        ("compare --set links.bytes_per_second=1GB/s --chips 1,2", ""),
+        ("explore --set links.bytes_per_second=1GB/s --axis chips=1,2", ""),
+        (
+            "explore --set links.bytes_per_second=1GB/s --axis array.rows=2",
+            "nothing, as there is one chip",
+        ),
+    ],
+)
+def test_what_changes_nothing_is_named(cli: Call, line: str, said: str) -> None:
+    name, options = line.split(maxsplit=1)
+    result = cli(
+        f"{name} --workload gemm --shape M=1,K=1,N=1 --dataflow naive {options}"
+        + " --hw toy" * ("--hw" not in line)
     )
+    assert result.exit_code == 0, result.output
+    field = options.split("=")[0].split()[-1]
+    assert f"warning: {field} changes {said}" * bool(said) in result.stderr
+    assert ("changes" in result.stderr) == bool(said)
 
 
 @pytest.mark.parametrize(

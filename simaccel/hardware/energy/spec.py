@@ -49,6 +49,11 @@ class EnergySpec(Spec):
         """The fields that are not set."""
         return super().absent | ({"number"} if self.node is None else set())
 
+    @property
+    def are_given(self) -> bool:
+        """Whether all energies that a node has are given, so that none follows from a node."""
+        return None not in (getattr(self, name) for name in _BY_NODE)
+
     def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.known and self.node is None:
             yield from ((name, "") for name in _BY_NODE if getattr(self, name) is None)
