@@ -299,11 +299,9 @@ def _missing_effect(path: str, accelerator: Accelerator) -> str:
         return "nothing, as there is one chip"
     if path in ("energy.node", "energy.number") and accelerator.energy.are_given:
         return f"no energy, as those of {accelerator.name} are given; areas follow it"
-    memories = {f"memories.{n}": one for n, one in accelerator.memories.by_class().items()}
-    memory, model = (
-        (memories | {"dram": accelerator.dram}).get(section),
-        DramSpec.MODEL_OF.get(name),
-    )
+    memories = {"dram": accelerator.dram}
+    memories |= {f"memories.{c}": of for c, of in accelerator.memories.by_class().items()}
+    memory, model = memories.get(section), DramSpec.MODEL_OF.get(name)
     if memory is None or model in (None, memory.model):
         return ""
     return f"nothing, as {section}.model is {memory.model}; only {model} uses it"
