@@ -65,8 +65,7 @@ def own_estimate(
     bound, resources = predicted.bound_terms, predicted.resources
     waits = _waits(run, bound)
     order = sorted(bound, key=lambda term: (term not in resources, -bound[term]))
-    order = order or [predicted.bound_by]
-    lead, *others = [CycleTerm(term, bound.get(term, 0)) for term in order]
+    lead, *others = [CycleTerm(term, bound.get(term, 0)) for term in order or [predicted.bound_by]]
     plain = _split(lead, MACS, ideal_cycles)
     choices = list(_choices(plain, others, waits))
     for resource, work in resources.items():

@@ -23,12 +23,6 @@ def _write_unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any 
     return "unlimited" if value is None else value
 
 
-def workload_document(workload: Workload) -> dict[str, Any]:
-    """Return the document of a file that loads as the same workload."""
-    document: dict[str, Any] = plain(workload.parameters)
-    return document
-
-
 def recorded_workload(workload: Workload) -> dict[str, Any]:
     """Return a workload's document operator by operator, with the document that it was made from.
 
@@ -39,4 +33,4 @@ def recorded_workload(workload: Workload) -> dict[str, Any]:
         "repeat": workload.repeat,
         "once": sorted(workload.once),
     }
-    return {"parameters": workload_document(workload), "workload": whole}
+    return {"parameters": plain(workload.parameters), "workload": whole}

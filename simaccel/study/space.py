@@ -15,8 +15,8 @@ from simaccel.errors import Fault, InputError, gather, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.numbers import plain
 from simaccel.search.effort import require_energies
-from simaccel.study.documents import workload_document
 from simaccel.study.points import (
     Axis,
     Point,
@@ -268,7 +268,7 @@ def _resize_workload(workload: Workload, values: Mapping[str, Value], source: st
     own = {name: value for name, value in values.items() if name in sizes_of(workload)}
     if not own:
         return workload
-    document = workload_document(workload)
+    document = plain(workload.parameters)
     inside = {name: own.pop(name) for name in [*own] if name not in document}
     shape = {"shape": {**document["shape"], **inside}} if inside else {}
     return parse_workload({**document, **own, **shape}, source)
