@@ -125,6 +125,7 @@ def show_exhibit(
 ) -> None:
     """Show and write an exhibit made of the rows of a comparison; in JSON infinity is null."""
     from simaccel.report.comparison import problem_lines
+    from simaccel.report.tables import csv_text
     from simaccel.report.titles import experiment_title
 
     exhibit, accelerator = EXHIBITS[name], points[0].accelerator
@@ -146,8 +147,7 @@ def show_exhibit(
         title,
         lambda: (*tables, *problem_lines(runs), *lines),
         lambda: {"exhibit": name, "rows": finite},
-        csv=lambda: rows,
-        plot=draw,
+        {"--csv": lambda: csv_text(rows), "--plot": draw},
         as_json=as_json,
     )
 
@@ -186,6 +186,7 @@ def show_fronts(
 ) -> None:
     """Show and write the front of each dataflow or mapspace."""
     from simaccel.report import figures, fronts
+    from simaccel.report.tables import csv_text
     from simaccel.report.titles import experiment_title
     from simaccel.study.fronts import FRONT_COLUMNS
 
@@ -196,7 +197,9 @@ def show_fronts(
         title,
         lambda: (fronts.pareto_table(rows, x, y), *map(fronts.pareto_line, rows)),
         lambda: fronts.pareto_json(rows, *front),
-        csv=lambda: fronts.pareto_rows(rows),
-        plot=lambda: figures.draw_pareto(rows, x, y, title),
+        {
+            "--csv": lambda: csv_text(fronts.pareto_rows(rows)),
+            "--plot": lambda: figures.draw_pareto(rows, x, y, title),
+        },
         as_json=as_json,
     )

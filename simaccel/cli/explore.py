@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,40 +43,28 @@ _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name
 _PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
 
-@dataclass(frozen=True)
-class ExplorationFiles(OutputFiles):
-    """The output files of an exploration, and the rows of its table (``top``; None: all)."""
+def _take_files(given: dict[str, Any]) -> OutputFiles:
+    files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
+    files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
+    files["-o"] = given.pop("output")
+    return OutputFiles(files, given.pop("force"), given["wanted"].inputs())
 
-    top: int | None = None
 
-    @classmethod
-    def take_options(cls, given: dict[str, Any]) -> ExplorationFiles:
-        """Remove the options of output files from ``given``, click's values; return them."""
-        files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
-        files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
-        files["-o"] = given.pop("output")
-        return cls(files, given.pop("force"), given["wanted"].inputs(), given.pop("top"))
+def _show(files: OutputFiles, exploration: Exploration, *, as_json: bool) -> None:
+    """Write the files, and print the result; the effort on standard error beside other formats."""
+    from simaccel.report import exploration as report
+    from simaccel.report.figures import exploration as figures
 
-    def show(self, exploration: Exploration, *, as_json: bool) -> None:
-        """Write the files, and print the result to the terminal."""
-        from simaccel.report import exploration as report
-        from simaccel.report.figures import exploration as figures
-        from simaccel.report.tables import csv_text
-
-        explored, title, made = exploration.points, exploration.title, exploration.outputs()
-        written = self.write("--csv", lambda: csv_text(made["csv"]()))
-        written += self.write("--parquet", partial(report.write_parquet, explored))
-        draws = figures.draw_frontier, figures.draw_pairs, figures.draw_sensitivity
-        for name, draw in zip(_PLOTS, draws, strict=True):
-            written += self.write(name, partial(draw, explored, title))
-        written += self.write("-o", partial(report.exploration_page, explored, title))
-        quiet = as_json or self.prints
-        if as_json:
-            show_json(exploration.to_dict())
-        elif not quiet:
-            show(title, *made["parts"]())
-        for line in (*report.effort_lines(explored), *written):
-            click.echo(line, err=quiet)
+    explored, title, outputs = exploration.points, exploration.title, exploration.outputs()
+    outputs["files"] |= {"--parquet": partial(report.write_parquet, explored)}
+    for name in _PLOTS:
+        draw = getattr(figures, name[2:].replace("plot-", "draw_"))
+        outputs["files"][name] = partial(draw, explored, title)
+    outputs["files"]["-o"] = partial(report.exploration_page, explored, title)
+    parts, effort = outputs.pop("parts"), report.effort_lines(explored)
+    files.show_rows(title, lambda: [*parts(), *effort], **outputs, as_json=as_json)
+    for line in effort if as_json or files.prints else ():
+        click.echo(line, err=True)
 
 
 @click.command(
@@ -155,20 +142,20 @@ class ExplorationFiles(OutputFiles):
 @dry_run_option
 @option_group(
     "outputs",
-    ExplorationFiles.take_options,
+    _take_files,
     option("--csv FILE", "Write all designs as CSV; - prints it.", to="table"),
     option("--parquet FILE", "Write all designs as Parquet.", OF_RUNS),
     option("--plot-frontier FILE", "Draw the frontier (.png, .svg or .pdf).", OF_RUNS),
     option("--plot-pairs FILE", "Draw each pair of figures against each other.", OF_RUNS),
     option("--plot-sensitivity FILE", "Draw the effect of each axis.", OF_RUNS),
     option("-o --output FILE", "Write one HTML page with all results."),
-    option(
-        "--top N|all",
-        f"Print this many designs, the best first (default {MOST_SHOWN}).",
-        type=RowCount(),
-        default=MOST_SHOWN,
-    ),
     force_option,
+)
+@option(
+    "--top N|all",
+    f"Print this many designs, the best first (default {MOST_SHOWN}).",
+    type=RowCount(),
+    default=MOST_SHOWN,
 )
 @json_option
 @click.pass_context
@@ -183,7 +170,8 @@ def explore_command(
     how: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
     dry_run: bool,
-    outputs: ExplorationFiles,
+    outputs: OutputFiles,
+    top: int | None,
     as_json: bool,
 ) -> None:
     """Explore a design space: map each design and run it on the machine.
@@ -221,7 +209,7 @@ def explore_command(
 
     with ProgressBar("exploring") as bar, jobs.working(processes_of(designs)) as team:
         explored = explore(space.dimensions, designs, plan, team, store=kept, watch=bar.show)
-    outputs.show(Exploration(space, explored, outputs.top), as_json=as_json)
+    _show(outputs, Exploration(space, explored, top), as_json=as_json)
     ctx.exit(exit_code_of(explored.rows))
 
 

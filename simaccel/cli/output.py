@@ -27,7 +27,6 @@ from simaccel.numbers import plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.report.tables import Row
     from simaccel.study.points import StudyRow
 
 _WIDTH = 120
@@ -228,15 +227,12 @@ class OutputFiles:
         title: str,
         parts: Callable[[], Iterable[Table | str]],
         document: Callable[[], object],
+        files: Mapping[str, Callable[..., object]],
         *,
         as_json: bool,
-        csv: Callable[[], Sequence[Row]],
-        plot: Callable[[], object],
     ) -> None:
-        """Write rows as CSV and their figure; print JSON, or tables and lines below a title."""
-        from simaccel.report.tables import csv_text
-
-        written = [*self.write("--csv", lambda: csv_text(csv())), *self.write("--plot", plot)]
+        """Write files by option; print JSON, or tables and lines below a title."""
+        written = [line for option, make in files.items() for line in self.write(option, make)]
         if as_json:
             show_json(document())
         elif not self.prints:

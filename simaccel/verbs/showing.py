@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.tables import Table
+from simaccel.report.tables import Table, csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[dict[str, Any]]
 _DPI: Final = 110
 """Resolution of inline pictures: about 770 pixels for the width of two columns."""
 
@@ -87,10 +87,10 @@ class ShownResult:
     def _draw(self) -> Figure:
         raise NotImplementedError
 
-    def outputs(self) -> dict[str, Callable[[], Any]]:
-        """Return what makes the outputs of a command: parts, JSON, rows of CSV, figure."""
-        makers = self._parts, self.to_dict, self._rows, self._draw
-        return dict(zip(("parts", "document", "csv", "plot"), makers, strict=True))
+    def outputs(self) -> dict[str, Any]:
+        """Return what makes the outputs of a command: parts, JSON, and files by option."""
+        files = {"--csv": lambda: csv_text(self._rows()), "--plot": self._draw}
+        return {"parts": self._parts, "document": self.to_dict, "files": files}
 
     def _repr_html_(self) -> str:
         from simaccel.report.tables import parts_html

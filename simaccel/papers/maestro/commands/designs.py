@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
 from simaccel.cli.exploration_inputs import WantedSpace, read_load
-from simaccel.cli.output import OutputFiles, show, show_json
+from simaccel.cli.output import OutputFiles
 from simaccel.cli.settings import fault
 from simaccel.errors import InputError, gather, require_none, suggest
 
@@ -61,15 +61,17 @@ def explore_directed(
     chosen = PAPER_ERA if prices == "paper" else PRESENT
     designs = sweep_directed(space, chosen, limits, objectives)
     title = report.designs_title(designs)
-    written = files.write("--csv", lambda: report.designs_csv(designs))
-    written += files.write("--plot-frontier", lambda: draw_designs(designs, title))
-    quiet = as_json or files.prints
-    if as_json:
-        show_json(report.designs_json(designs))
-    elif not quiet:
-        show(title, report.designs_table(designs), *report.designs_lines(designs))
-    for line in written:
-        click.echo(line, err=quiet)
+    made = {
+        "--csv": lambda: report.designs_csv(designs),
+        "--plot-frontier": lambda: draw_designs(designs, title),
+    }
+    files.show_rows(
+        title,
+        lambda: (report.designs_table(designs), *report.designs_lines(designs)),
+        lambda: report.designs_json(designs),
+        made,
+        as_json=as_json,
+    )
 
 
 _Sizes = dict[str, tuple[int, ...]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from simaccel.cli.command import Command
@@ -16,9 +18,12 @@ from simaccel.cli.options import (
     overflow_option,
     read_estimates,
 )
-from simaccel.cli.output import OutputFiles, show, show_json
+from simaccel.cli.output import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @click.command(cls=Command)
@@ -81,15 +86,13 @@ def explain(
     compared = of_result(own, result)
     sections = own_estimate_sections(compared) | explanation.explanation_sections(explained)
     lines = [traffic_line(result), against_bound(result)]
-    written = files.write(
-        "-o", lambda: explanation.explanation_html(title, explained, sections, lines)
+    parts: list[Table | str] = []
+    for name, table in sections.items():
+        parts += [name, table if table.row_count else "nowhere"]
+    files.show_rows(
+        title,
+        lambda: [*parts, *lines],
+        lambda: explanation.explanation_json(result, explained) | own_estimate_json(compared),
+        {"-o": lambda: explanation.explanation_html(title, explained, sections, lines)},
+        as_json=as_json,
     )
-    if as_json:
-        show_json(
-            {**explanation.explanation_json(result, explained), **own_estimate_json(compared)}
-        )
-    elif not files.prints:
-        show(title)
-        for name, table in sections.items():
-            show(name, table if table.row_count else "nowhere")
-        show(*lines, *written)
