@@ -81,7 +81,12 @@ def _phase_text(parameters: Mapping[str, Any], varied: Container[str]) -> str:
 
 
 def workload_title(workload: Workload) -> str:
-    """Return the name of a workload with its sizes."""
+    """Return the name of a workload with its sizes.
+
+    >>> from simaccel.workload import transformer
+    >>> workload_title(transformer("gpt2", phase="decode", prompt=9))
+    'gpt2, phase decode, kv-len 9, scope block, batch 1'
+    """
     return ", ".join(_workload_words(workload, ()))
 
 
@@ -91,6 +96,8 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     names |= {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
     if parameters.get("phase") == "decode":
         del names["prompt"]
+        if "kv_len" not in parameters and "prompt" not in varied:
+            names["kv-len"] = "prompt"
     shown = {name: key for name, key in names.items() if key in parameters and name not in varied}
     sizes = [f"{name} {parameters[key]}" for name, key in shown.items()]
     ranks = parameters.get("shape", {}).items()
