@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.errors import Fault, InputError, SimaccelError
-from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.errors import Fault, InputError, SimaccelError, require_none
+from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import OnAccount, OnLosses, ignore
-from simaccel.search.effort import Each, Effort, Objective, Watch, require_energies
+from simaccel.search.effort import OBJECTIVES, Each, Effort, Objective, Watch, require_energies
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01
@@ -76,6 +76,18 @@ class Options:
     ends: float | None = None
     allow_overflow: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse values that no search takes."""
+        faults = []
+        if self.objective not in OBJECTIVES:
+            faults.append(Fault("options", "objective", self.objective, ", ".join(OBJECTIVES)))
+        if self.stationarity not in (None, *STATIONARITIES):
+            kinds = f"None, {', '.join(STATIONARITIES)}"
+            faults.append(Fault("options", "stationarity", self.stationarity, kinds))
+        if not (isinstance(self.tolerance, int | float) and 0 <= self.tolerance < 1):
+            faults.append(Fault("options", "tolerance", self.tolerance, "0 to less than 1"))
+        require_none(faults)
+
     @property
     def degrees(self) -> tuple[int | None, int | None, int | None]:
         """Degrees of tensor, data and expert parallelism; None for those not given."""
@@ -133,10 +145,8 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
     held = options.stationarity
     if isinstance(array, ArraySpec) and array.stationarity != "free":
         if held not in (None, array.stationarity):
-            allowed = (
-                f"{array.stationarity}, its array.stationarity; --set array.stationarity=free "
-            )
-            allowed += "changes the array"
+            allowed = f"{array.stationarity}, its array.stationarity; --set array.stationarity=free"
+            allowed += " changes the array"
             raise InputError([Fault("--stationarity", accelerator.name, held, allowed)])
         held = array.stationarity
     return replace(options, effort=effort, stationarity=held, ends=options.end_time())

@@ -142,6 +142,15 @@ def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
         (lambda: compare([], "toy"), ["simaccel: compare: got 'nothing'"]),
         (lambda: compare("bert", []), ["simaccel: compare: got 'nothing'"]),
         (lambda: bound(GEMM, fuse="al", buffer="7 KB/s"), ["bound: buffer", "bound: fuse"]),
+        (lambda: bound(GEMM, buffer=0), ["bound: buffer: got 0; allowed: a positive amount"]),
+        (
+            lambda: Options(objective="speed", stationarity="xs", tolerance=-1),  # type: ignore[arg-type]
+            [
+                "options: objective: got 'speed'; allowed: cycles, energy, edp, dram-bytes, footpr",
+                "options: stationarity: got 'xs'; allowed: None, ws, os, is",
+                "options: tolerance: got -1; allowed: 0 to less than 1",
+            ],
+        ),
         (lambda: build("bert", seqlen=4), ["no such size; did you mean 'seq_len'?"]),  # type: ignore[call-arg]
         (lambda: build("bert", dims=3), ["workload: dims: got 3; allowed: sizes by names"]),  # type: ignore[arg-type]
         (lambda: build("gpt2", bytes_by_tensor=3), ["bytes_by_tensor: got 3; allowed: bytes by"]),  # type: ignore[arg-type]

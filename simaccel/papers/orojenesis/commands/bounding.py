@@ -277,7 +277,7 @@ def bound_of(
 
 def _bytes(buffer: int | str | None) -> int | None:
     try:
-        return parse_quantity(buffer, "B") if isinstance(buffer, str) else buffer
+        return None if buffer is None else parse_quantity(buffer, "B")
     except ValueError as error:
         raise InputError([Fault("bound", "buffer", buffer, str(error))]) from None
 
