@@ -235,6 +235,7 @@ def read_dataflows(names: Sequence[str]) -> list[str]:
     """Return names of dataflows; refuse others, and those that are given twice."""
     held = "a dataflow; what the array holds is said by --stationarity"
     hints = {name: f"{held}={name}" for name in STATIONARITIES}
+    hints |= {name: f"a dataflow; a mapspace is said by --mapspace={name}" for name in STRATEGIES}
     own = {*DATAFLOWS}.issuperset(names)  # looking for plug-ins takes time
     return listed_values("--dataflow", names, DATAFLOWS if own else dataflow_names(), hints)
 

@@ -151,12 +151,12 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def write_fault(path: str | Path, error: Exception) -> InputError:
-    """Return the error for a file that the system could not write."""
+def write_fault(path: str | Path, error: Exception, what: str = "a file") -> InputError:
+    """Return the error for a file (``what``: or a folder) that the system could not write."""
     reason = getattr(error, "strerror", None) or str(error)
     found = _REASON.search(reason)
     return _refuse_target(
-        path, "output", found[1] if found else reason, "a file that can be written"
+        path, "output", found[1] if found else reason, f"{what} that can be written"
     )
 
 

@@ -244,7 +244,7 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
         store.folder.mkdir(parents=True, exist_ok=True)
         clear_left_in(folder)
     except OSError as error:
-        raise write_fault(folder, error) from None
+        raise write_fault(folder, error, "a folder") from None
     path = folder / MANIFEST
     before: list[Any] = []
     if is_there := path.exists():
@@ -283,7 +283,7 @@ def _require_store(folder: Path) -> None:
             raise InputError([Fault("command line", "--store", str(folder), allowed)]) from None
         return
     except OSError as error:
-        raise write_fault(folder, error) from None
+        raise write_fault(folder, error, "a folder") from None
     ours = {MANIFEST, RUNS, ROWS}
     if not names & ours and any(not is_left(name) for name in names):
         raise InputError([Fault("command line", "--store", str(folder), allowed)])
