@@ -166,25 +166,22 @@ def _parts(
     beside: Sequence[StudyRow],
 ) -> list[Table | str]:
     """Return the title, the answer, the longest rows, and what was asked for below them."""
-    from simaccel.report import results
     from simaccel.report.accounts import whole_lines
     from simaccel.report.comparison import designs_table
     from simaccel.report.estimates import own_estimate_parts
-    from simaccel.report.pods import dataflow_reason, start_lines
+    from simaccel.report.pods import dataflow_reason
+    from simaccel.report.results import checked_table
 
     why = dataflow_reason(result) if experiment.is_default else experiment.described_reason()
-    answer = results.answer_lines(result, result.speedups)
-    table = results.operators_table(result, estimates, top)
-    parts: list[Table | str] = [f"{result.title}{why}", *answer, *start_lines(result), table]
-    parts += [results.checked_table(checks)] if checks else []
-    parts += result.cost_lines()
+    parts = [f"{result.title}{why}", *result.parts(estimates, top)]
+    parts += [checked_table(checks)] if checks else []
     parts += own_estimate_parts(compared) if compared else []
     parts += [designs_table(result, beside)] if beside else []
     parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
     if report.explain:
         table = report.table(experiment, result.accelerator)
         parts += [table, *whole_lines(result, experiment.objective)]
-    return [*parts, *result.choice_lines()]
+    return parts
 
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:

@@ -12,7 +12,7 @@ from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.hardware.presets import Settings
 from simaccel.report import results
 from simaccel.report.accounts import given_up_lines
-from simaccel.report.pods import core_line, pod_json, pod_lines
+from simaccel.report.pods import core_line, pod_json, pod_lines, start_lines
 from simaccel.report.rows import activities, engine_rows, operator_rows, stall_rows
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
@@ -35,7 +35,7 @@ from simaccel.verbs.inputs import (
 from simaccel.verbs.showing import ShownResult, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -55,13 +55,21 @@ class Result(ShownResult, experiment.ExperimentResult):
         return f"<Result {self.title}: {results.against_bound(self)}>"
 
     def _parts(self) -> Iterable[Table | str]:
-        return (
+        engines = results.engines_table(activities(self), self.run.cycles)
+        return (*self.parts(), engines, results.buffer_line(self))
+
+    def parts(
+        self, estimates: Mapping[str, float] | None = None, top: int | None = results.TOP
+    ) -> list[Table | str]:
+        """Return what ``simaccel run`` prints below the title: lines, and the longest rows."""
+        lost = given_up_lines(self.to_dict(), self.tolerance) if self.given_up else []
+        return [
             *results.answer_lines(self, self.speedups),
-            results.operators_table(self),
-            results.engines_table(activities(self), self.run.cycles),
-            *self.cost_lines(),
-            results.buffer_line(self),
-        )
+            *start_lines(self),
+            results.operators_table(self, estimates, top),
+            *(results.traffic_line(self), results.energy_line(self)),
+            *(*core_line(self), *pod_lines(self), *lost),
+        ]
 
     @cached_property
     def speedups(self) -> LimitSpeedups:
@@ -70,17 +78,7 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     def summary(self) -> str:
         """Return what ``simaccel run`` prints, without the table: one line for each figure."""
-        answer = results.answer_lines(self, self.speedups)
-        return "\n".join((self.title, *answer, *self.cost_lines(), *self.choice_lines()))
-
-    def cost_lines(self) -> list[str]:
-        """Return the lines on traffic and energy, and on several cores and chips."""
-        first = [results.traffic_line(self), results.energy_line(self)]
-        return [*first, *core_line(self), *pod_lines(self)]
-
-    def choice_lines(self) -> list[str]:
-        """Return the line on what its choice among near-ties gave up, if it gave up anything."""
-        return given_up_lines(self.to_dict(), self.tolerance) if self.given_up else []
+        return "\n".join([self.title, *(part for part in self.parts() if isinstance(part, str))])
 
     @property
     def cycles(self) -> int:
