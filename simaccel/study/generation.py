@@ -234,8 +234,11 @@ def planned_phases(
     of = model if isinstance(model, Transformer) else find_transformer(model)
     if of.is_encoder and not of.decoder_layers:
         faults.append(Fault("generation", "model", of.name, "a decoder, as tokens are generated"))
-    require_none(faults)
     past = prompt + (whole.pop("kv_len", None) or 0)
+    if of.positions and tokens > (most := of.positions - past + 1):
+        allowed = f"at most {most} after {past} tokens: {of.name} has {of.positions} positions"
+        faults.append(Fault("generation", "generate", tokens, allowed))
+    require_none(faults)
     places = chosen_lengths(past, tokens - 1, lengths)
     whole["phase"] = "decode"
     return prefill, {kv_len: build(model, kv_len=kv_len, **whole) for kv_len in places}

@@ -185,8 +185,11 @@ def _model_faults(model: Transformer, tokens: PhaseTokens, experts: ExpertLoad) 
     faults = spread_faults(model, experts, tokens.routed[1])
     most, need = model.positions, tokens.past + tokens.rows
     if most and need > most:
-        allowed = f"at most {most} tokens, those in the cache included: positions are learned"
-        faults.append(Fault(model.name, "prompt", need, allowed))
+        field, got, beside = "kv_len", tokens.past, tokens.rows
+        if tokens.rows > most or not tokens.past:
+            field, got, beside = "prompt", tokens.rows, 0
+        allowed = f"at most {most - beside}, with {most} positions in all"
+        faults.append(Fault(model.name, field, got, allowed))
     return faults
 
 

@@ -190,8 +190,14 @@ def test_wrong_questions_are_refused(asked: dict[str, Any], said: str) -> None:
 
 
 def test_positions_that_were_never_learned_are_refused() -> None:
-    with pytest.raises(InputError, match="got 1025; allowed: at most 1024 tokens"):
-        transformer("gpt2", phase="decode", kv_len=1024)
+    for sizes, text in (
+        ({"phase": "decode", "kv_len": 1024}, "kv_len: got 1024; allowed: at most 1023, with 1024"),
+        ({"prompt": 100, "kv_len": 1000}, "kv_len: got 1000; allowed: at most 924, with 1024"),
+        ({"prompt": 1025}, "prompt: got 1025; allowed: at most 1024, with 1024"),
+        ({"prompt": 1025, "kv_len": 5}, "prompt: got 1025; allowed: at most 1024, with 1024"),
+    ):
+        with pytest.raises(InputError, match=f"gpt2: {text} positions in all"):
+            transformer("gpt2", **sizes)
     assert transformer("gpt2", phase="decode", kv_len=1023).macs
 
 
