@@ -23,7 +23,7 @@ from simaccel.search.effort import Objective
 from simaccel.study import experiment
 from simaccel.study.experiment import result_json
 from simaccel.study.figures import run_figures
-from simaccel.study.points import Axis, Setting, StudyRow
+from simaccel.study.points import StudyRow
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
@@ -130,24 +130,16 @@ class Result(ShownResult, experiment.ExperimentResult):
     def _draw(self) -> Figure:
         from simaccel.report.figures.comparison import draw_comparison
 
-        figures, axis = result_json(self), Axis("operator", "operator", "operator", named=True)
+        figures = result_json(self)
         parts = figures["operators"]
         longest = sorted(range(len(parts)), key=lambda at: -parts[at]["cycles"])[:_MOST_BARS]
         whole = max(sum(part["cycles"] for part in parts), 1)
         drawn = [parts[at] for at in sorted(longest)]
-        named = [
-            (f"{name} ({short_share_text(part['cycles'] / whole)})", part)
+        rows = [
+            StudyRow(f"{name} ({short_share_text(part['cycles'] / whole)})", result=part)
             for name, part in zip(short_names([row["name"] for row in drawn]), drawn, strict=True)
         ]
-        named += [("total", figures)] if len(parts) > 1 else []
-        rows = [
-            StudyRow(
-                self.mapping.dataflow,
-                result=result,
-                settings=(Setting(axis, name, name, place=at),),
-            )
-            for at, (name, result) in enumerate(named)
-        ]
+        rows += [StudyRow("total", result=figures)] if len(parts) > 1 else []
         shortened = len(longest) < len(parts)
         more = f", the {len(longest)} longest operators of {len(parts)}" if shortened else ""
         return draw_comparison(rows, f"{self.title}{more}")
