@@ -83,13 +83,14 @@ class SearchOptions:
         return Effort(**{name: value for name, value in given.items() if value is not None})
 
     def options(self, *, pipeline: bool, allow_overflow: bool = False) -> Options:
-        """Return the options of the scheduler."""
+        """Return the options of the scheduler; of a list of stationarities they have none."""
         from simaccel.schedulers import Options
 
+        held = self.stationarity if self.stationarity in STATIONARITIES else None
         return Options(
             pipeline=pipeline,
             objective=cast("Objective", self.objective or Options.objective),
-            stationarity=cast("Stationarity | None", self.stationarity),
+            stationarity=cast("Stationarity | None", held),
             effort=self.effort(),
             constraints=self.constraints,
             patience=self.patience,

@@ -118,7 +118,7 @@ def _report(
         show_json(directives_json(analysed, described.name, limits, added))
         return
     layers = count_text(len(analysed), "layer")
-    title = f"{described.name}: {layers} on {hardware.pes} PEs, default reading"
+    title = f"{described.name}: {layers} on {count_text(hardware.pes, 'PE')}, default reading"
     show(title, directives_table(analysed), limits_table(analysed, limits))
     show("corrected, and how much it adds over all layers:", corrections_table(added))
 
