@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
-from simaccel.report.units import count_text
+from simaccel.report.units import count_text, seconds_text
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
@@ -57,9 +57,9 @@ def show_forecast(
         f"{title}: not run",
         *lines,
         f"{count_text(operators, 'operator')}, {distinct:,} distinct to search: about "
-        f"{_rough_seconds(search_seconds)} of CPU time"
+        f"{seconds_text(search_seconds)} of CPU time"
         f"{', and what plug-ins take' * any(each.seconds is None for each in able)}"
-        f"{f', {_rough_seconds(run_seconds)} to run' * runs}; "
+        f"{f', {seconds_text(run_seconds)} to run' * runs}; "
         f"{stored} of {count_text(len(able), 'mapping')} remembered",
         *(f"{name}: {each}" for name, each in searches if isinstance(each, str)),
         *(f"would write {path} ({option})" for option, path in files.items() if path),
@@ -121,12 +121,3 @@ def processes_of(points: Sequence[Point]) -> int:
     runs = [run for point in points if not point.problem for run in point.runs]
     takes_little = forecast_seconds(runs, _SECONDS_ALONE) <= _SECONDS_ALONE
     return 1 if takes_little else min(os.cpu_count() or 1, len(runs))
-
-
-def _rough_seconds(seconds: float) -> str:
-    """Write seconds that are known roughly.
-
-    >>> _rough_seconds(0.042), _rough_seconds(2.71), _rough_seconds(163.5)
-    ('0.042 s', '2.7 s', '160 s')
-    """
-    return f"{float(f'{seconds:.2g}'):,g} s"

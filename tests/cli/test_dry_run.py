@@ -87,7 +87,7 @@ def test_runs_that_are_compared_are_named(cli: Call) -> None:
     assert seconds == pytest.approx([0.3 + 0.15 + 0.3, 0.075] * 2)
     shown = cli(f"{line} --dry-run").stdout
     # two products and a softmax, of two lengths, by two dataflows
-    assert "12 operators, 12 distinct to search: about 1.6 s of CPU time, 0.6 s to run" in shown
+    assert "12 operators, 12 distinct to search: about 1.65 s of CPU time, 600 ms to run" in shown
 
 
 @pytest.mark.usefixtures("unsearched")
