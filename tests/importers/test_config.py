@@ -99,7 +99,7 @@ def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
     assert whole.macs == 12 * found.macs
     with pytest.raises(InputError, match="an encoder's input comes at once"):
         load_workload(path, phase="decode")
-    with pytest.raises(InputError, match="prompt: got 513; allowed: at most 512, with 512 positions"):
+    with pytest.raises(InputError, match="prompt: got 513; allowed: at most 512, with"):
         load_workload(path, prompt=513)
 
 
