@@ -375,7 +375,7 @@ def test_chips_without_a_compiler_are_refused_and_have_other_defaults() -> None:
 )
 def test_options_of_a_search_are_refused(option: str, options: Options) -> None:
     with pytest.raises(InputError, match=f"{option}: .*nothing with deployed"):
-        simulate(gemm(m=4, k=4, n=4), load_accelerator("tpu_v4"), "deployed", options=options)
+        simulate(gemm(m=4, k=4, n=4), load_accelerator("tpu_v5e"), "deployed", options=options)
 
 
 def test_a_mapping_file_of_deployed_runs_again(tmp_path: Path) -> None:
