@@ -324,8 +324,8 @@ class _Compiler:
         if "vectors" not in layout.pads or space.axes or sums:
             return {}
         if isinstance(last, Vector) and last.kind == ROOT_KIND:
-            rank = last.output.ranks[-1]  # a number of a row has lanes of its own
-            return {rank: ranks[rank] * layout.lanes}
+            rows = last.output.ranks[-1:]  # a number of a row has lanes of its own
+            return {rank: ranks[rank] * layout.lanes for rank in rows}
         choices = tilings(ranks, layout.sublanes, layout.lanes)
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
 

@@ -482,6 +482,9 @@ def test_layer_norms_apart_have_their_values(room: str) -> None:
     # 17 numbers of a row lie in 20; four rows a tile have 16 x 5 of 13 x 5
     rows, lying = 5 * 13, min(20 * 13 * 5, 16 * 5 * 17, 8 * 13 * 17)
     assert result.run.elements == 2 * rows * 17 + 2 * rows * 4 + lying
+    # of a single row nothing lies apart but its 17 numbers, in 20
+    result = _checked(vector("layer_norm", (17,)), on)
+    assert result.run.elements == 2 * 17 + 2 + 20
 
 
 def test_a_layer_norm_of_a_tpu_v4_is_four_kernels() -> None:

@@ -208,18 +208,20 @@ class WorkloadBuilder:
         dims: Sequence[Sequence[str]],
         sizes: Mapping[str, int],
         kind: Kind,
+        own: Collection[str] = (),
     ) -> SlotUse:
         """Return an operator's use of a source; ``dims``: the ranks of each dimension.
 
-        If the source's view is not divided into the same sizes, it becomes a new tensor.
+        If the source's view is not divided into the same sizes, it becomes a new tensor; so it does
+        if it repeats elements over a rank of ``own``, which no other input has.
         """
         view = self.view(source)
         wanted = [[sizes[rank] for rank in dim] for dim in dims]
         if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
-            pairs = zip(chain(*view.dims), chain(*dims), strict=True)
-            return self.read_linked(
-                source, {span: rank for span, rank in pairs if span.slot >= 0}, view
-            )
+            pairs = [*zip(chain(*view.dims), chain(*dims), strict=True)]
+            stored = {span: rank for span, rank in pairs if span.slot != REPEATED}
+            if len(stored) == len(pairs) or not {*own} - {*stored.values()}:
+                return self.read_linked(source, stored, view)
         factor_view, use = view_of_ranks(self.add_copy(name, source, kind), dims, sizes)
         self.set_first_view(source, factor_view)
         return self.read(source, factor_view, use.slots)
@@ -236,8 +238,12 @@ class WorkloadBuilder:
         """Add an operator over ranks of ``sizes``, and return its output.
 
         ``dims``: ranks by dimension of the output; ``fixed``: those that none has. ``kind``: of a
-        vector operator.
+        vector operator; an elementwise product is one, as no array folds it.
         """
+        indexed = [{r for terms, _ in use.slots.values() for r, _ in terms} for use in inputs]
+        everywhere = set(chain(*dims, fixed)).intersection(*indexed)
+        if everywhere.issuperset(sizes) and max(sizes.values()) > 1:
+            kind = kind or "product"
         root = self.root(f"{name}.O", "output", made=True)
         made, use = view_of_ranks(root, [*dims, fixed], sizes)
         self.add(PendingOperator(name, sizes, tuple(inputs), use, kind))

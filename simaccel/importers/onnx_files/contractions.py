@@ -43,7 +43,9 @@ def add_contraction(
             for letter, size in zip(letters, shape, strict=True)
         ]
         label = f"{name}.{'IWCDEFGH'[min(number, 7)]}"
-        uses.append(builder.factor(label, source, dims, sizes, builder.kind_of(source)))
+        elsewhere = {*"".join(text for at, (_, text) in enumerate(operands) if at != number)}
+        own = [rank for letter in {*letters} - elsewhere for rank in ranks[letter]]
+        uses.append(builder.factor(label, source, dims, sizes, builder.kind_of(source), own))
     dims = [ranks[letter] for letter in output]
     used = {rank for use in uses for terms, _ in use.slots.values() for rank, _ in terms}
     kept = {rank: size for rank, size in sizes.items() if rank in used.union(*dims)}

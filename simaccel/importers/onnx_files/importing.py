@@ -176,7 +176,8 @@ class _Importer:
             return
         last = self.places[chain[-1]]
         query, key, value = place.shape(0), place.shape(1), last.shape(1)
-        if min(map(len, (query, key, value))) < 2 or key[-1] != value[-2]:  # noqa: PLR2004 - rows
+        has_rows = min(map(len, (query, key, value))) > 1 and 0 not in (*query, *key, *value)
+        if not has_rows or key[-1] != value[-2]:
             return
         widened = math.prod(last.shape(0)) > math.prod(place.out_shape)  # by a mask
         if query[:-2] == key[:-2] == value[:-2] and not widened:

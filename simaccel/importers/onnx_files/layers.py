@@ -118,8 +118,8 @@ class WindowedOperand:
         if view is not None and view.shape == shape:
             pairs = zip(view.dims[2:], self.windows, strict=True)
             split = not channels or sizes_of(view.dims[1]) == [*channels]
-            once = all(span.slot != REPEATED for span in view.dims[1])
-            if once and split and all(_window_fits(view, dim, window) for dim, window in pairs):
+            slides = all(_window_fits(view, dim, window) for dim, window in pairs)
+            if split and slides and not view.repeats:
                 return source, view
         return self._new_image(channels=channels)
 
@@ -280,7 +280,8 @@ def _second_factor(
         known = view.dims[before:-1]
         columns = ranks_of("n", view.dims[-1])
         fits = [sizes_of(dim) for dim in known] == [[sizes[r] for r in wanted] for wanted in dims]
-        if fits and (columns or not alone) and not any(view.dims[:before]):
+        stored = all(span.slot != REPEATED for span in columns)
+        if fits and stored and (columns or not alone) and not any(view.dims[:before]):
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
             return builder.read_linked(source, ranks, view), [*columns.values()]
@@ -291,7 +292,8 @@ def _second_factor(
         last.reverse()
     lead: list[list[str]] = [[] for _ in shape[: len(shape) - len(dims) - 1]]
     lead += [[*lead_dim] for lead_dim in dims[:-1]]
-    use = builder.factor(second.name or f"{name}.W", source, [*lead, *last], sizes, second.kind)
+    label = second.name or f"{name}.W"
+    use = builder.factor(label, source, [*lead, *last], sizes, second.kind, columns_own)
     return use, columns_own
 
 

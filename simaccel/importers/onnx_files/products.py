@@ -156,7 +156,7 @@ def _take_product(place: NodePlace, factor: Factor) -> AccountEntry:
     """Map a product of the first input and a factor."""
     made = layers.add_product(place.builder, place.name, place.shaped_input(0), factor)
     view = made if made.shape == place.out_shape else made.reshape(place.out_shape)
-    return place.take_node("gemm", view)
+    return place.take_node(place.builder.pending[-1].kind or "gemm", view)
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
@@ -292,7 +292,8 @@ def _steps(place: NodePlace, name: str, shape: Shape, sizes: tuple[int, int]) ->
     states: list[SlotView] = []
     for step in range(steps):
         before: NodeInput = (states[-1] if states else None, (batch, hidden))
-        summed = layers.add_product(builder, f"{name}.step{step}", before, weights)
+        rows = states[-1].reshape((batch, hidden)) if states else None  # one unit has no rank
+        summed = layers.add_product(builder, f"{name}.step{step}", (rows, before[1]), weights)
         part = projected.slice_dim(0, step, 1)
         row = None if part is None else part.reshape((batch, gates))
         inputs: list[NodeInput] = [(row, (batch, gates)), (summed, (batch, gates))]

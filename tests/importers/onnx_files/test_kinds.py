@@ -376,6 +376,59 @@ def test_a_batch_that_is_tiled_is_stored_once(tmp_path: Path) -> None:
     _runs(path)
 
 
+REPEATED_INPUTS = {
+    "samples of a convolution": ("x[1,3,6]", "[4,3,6]", "w[5,3,2]", "y = Conv(e, w)", 4 * 25 * 6),
+    "samples and channels": ("x[1,1,6]", "[2,2,6]", "w[5,2,2]", "y = Conv(e, w)", 2 * 25 * 4),
+    "samples of a pooling": ("x[1,3,6]", "[4,3,6]", "", "y = MaxPool <kernel_shape = [2]> (e)", 0),
+    "columns": ("x[4,1]", "[4,5]", "q[3,4]", "y = MatMul(q, e)", 60),
+    "rows of an einsum": (
+        *("x[1,3,4]", "[2,3,4]", "w[4,5]"),
+        *('y = Einsum <equation = "abc,cd->abd"> (e, w)', 2 * 3 * 4 * 5),
+    ),
+    "both of an elementwise product": ("x[3,1,1]", "[3,2,1]", "", "y = Mul(e, e)", 0),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED_INPUTS)
+def test_repeated_inputs_are_read_as_often_as_they_are_needed(case: str, tmp_path: Path) -> None:
+    """A dimension that Expand has made, and that the other operand lacks, is stored."""
+    given, wide, others, last, macs = REPEATED_INPUTS[case]
+    nodes = f"r = Relu(x); e = Expand(r, t); {last}"
+    path = write(tmp_path, f"{given} -> y", nodes, f"t={wide} {others}")
+    assert load_onnx(path).workload.macs == macs
+    _runs(path)
+
+
+def test_a_product_of_single_rows_and_columns_is_one_of_elements(tmp_path: Path) -> None:
+    path = write(tmp_path, "x[3,1,1] -> y[3,1,1]", "r = Relu(x); y = MatMul(r, r)")
+    workload = load_onnx(path).workload
+    assert str(workload.operators[-1]).endswith("(product)")
+    assert workload.account.entries_of("taken")[-1].why == "product"
+    _runs(path)
+
+
+def test_an_attention_without_tokens_has_no_elements(tmp_path: Path) -> None:
+    nodes = (
+        "a = MatMul(x, w); q = Slice(a, z, z, one); k = Transpose <perm = [0, 2, 1]> (q); "
+        "s = MatMul(q, k); p = Softmax <axis = -1> (s); y = MatMul(p, q)"
+    )
+    path = write(tmp_path, "x[2,3,4] -> y[2,0,5] a[2,3,5]", nodes, "w[4,5] z=[0] one=[1]")
+    account = load_onnx(path).workload.account
+    assert account.totals()["taken"][1] == 2 * 3 * 4 * 5
+    left = {entry.why for entry in account.entries_of("harmless")}
+    assert "no elements" in left
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_of_one_unit(kind: str, gates: int, tmp_path: Path) -> None:
+    text = f"y = {kind} <hidden_size = 1> (x, w, r)"
+    for batch in (2, 3) if kind == "RNN" else (1, 2):
+        weights = f"w[1,{gates},6] r[1,{gates},1]"
+        path = write(tmp_path, f"x[3,{batch},6] -> y[3,1,{batch},1]", text, weights)
+        assert load_onnx(path).workload.macs == 3 * batch * gates * (6 + 1)
+        _runs(path)
+
+
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_layers_of_many_steps(kind: str, gates: int, tmp_path: Path) -> None:
     nodes = [node(kind, ["x", "w", "r"], ["y"], hidden_size=5)]
