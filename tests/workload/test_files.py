@@ -1,6 +1,5 @@
 from dataclasses import MISSING, fields
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 import yaml
@@ -14,7 +13,6 @@ from simaccel.workload import (
     build,
     conv2d,
     describe,
-    files,
     gemm,
     network,
     parse_workload,
@@ -25,7 +23,8 @@ from simaccel.workload.language.model import Transformer
 from tests.data_files import data_beside
 from tests.refusals import refusal_of
 
-EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "workloads.md"
+EXAMPLES = GUIDE.read_text(encoding="utf-8").split("<!-- forms.yaml -->\n```yaml\n")[1].split("```")[0]
 ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS, TRANSFORMER = EXAMPLES.split("---\n")
 DATA = data_beside(__file__)
 
@@ -44,7 +43,7 @@ def _load(tmp_path: Path, text: str) -> object:
     return load_workload(path)
 
 
-def test_examples_of_the_docstring_load(tmp_path: Path) -> None:
+def test_examples_of_the_guide_load(tmp_path: Path) -> None:
     assert _load(tmp_path, ATTENTION) == build("bert", batch=64, seq_len=512)
     assert _load(tmp_path, GEMM) == gemm(m=512, k=64, n=512, batch=4)
     assert _load(tmp_path, CONV) == conv2d(g=2, m=128, c=48, p=27, q=27, r=5, s=5)
