@@ -10,11 +10,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from simaccel.analytic.evaluation import (
-    WITH_DRAM,
     FamilyTotals,
+    Floats,
     evaluate,
     first_channel_cycles,
     memory_work,
@@ -24,13 +23,11 @@ from simaccel.analytic.family import ZERO, Bools, Family, Ints, family_of, ints,
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import HOPS_READ, HOPS_WRITE, on_chip, on_core
-from simaccel.hardware.memory import READS, WRITES, leaves_core
+from simaccel.hardware.memory import DRAM_WAYS, READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -191,7 +188,7 @@ class GroupTotals:
     @property
     def dram_bytes(self) -> Ints:
         """Bytes from and to memories outside of the cores."""
-        return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ZERO)
+        return sum((n for (level, _), n in self.moved.items() if level in DRAM_WAYS), ZERO)
 
     @property
     def _is_one(self) -> bool:

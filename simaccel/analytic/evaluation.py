@@ -24,19 +24,17 @@ from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
 from simaccel.analytic.units import UnitCosts, channel_cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.memory import READS, leaves_core
+from simaccel.hardware.memory import DRAM_WAYS, READS, leaves_core
 from simaccel.mapping.tree import BUFFER, Fork
 from simaccel.units import ARRAY, COMPUTE_UNITS, SFU
 from simaccel.workload import Workload
-from simaccel.workload.names import sums_name
 
 
 class CountError(SimaccelError):
     """The counts of a workload don't fit 64-bit integers; the message has the reason."""
 
 
-WITH_DRAM = ("dram_read", "dram_write")
-"""Levels and directions of bytes from and to memories outside."""
+Floats = npt.NDArray[np.float64]
 MOST_MACS = 2**60
 """The most MACs for which counts surely fit 64-bit integers."""
 
@@ -189,14 +187,11 @@ def fits_memories(family: Family, accelerator: Accelerator, room: int) -> bool:
     return int(totals.buffer_bytes()) <= room and bool(totals.fits())
 
 
-Floats = npt.NDArray[np.float64]
-
-
 def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> Ints:
     """Return the approximate cycles of the first channel of the busiest memory for all bytes."""
     by_memory: dict[str, Ints] = {}
     for (level, name), n_bytes in moved.items():
-        if level in WITH_DRAM:
+        if level in DRAM_WAYS:
             memory, _, service = _service(totals, level, name)
             share = np.asarray(n_bytes, dtype=np.float64) * service
             by_memory[memory] = by_memory.get(memory, ZERO) + ints(share)
@@ -210,7 +205,7 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
     """Return the approximate cycles of the slowest tensor's tiles, one after the other per slot."""
     counts, outcome = totals.counts, ZERO
     for (level, name), n_bytes in counts.moved.items():
-        if level not in WITH_DRAM:
+        if level not in DRAM_WAYS:
             continue
         _, backing, service = _service(totals, level, name)
         tile, slots = _tile(totals, name)
@@ -239,8 +234,4 @@ def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelera
 
 def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
     """Return the bytes of a tensor's largest tile and its slots; 0 without a tile."""
-    tiles, aliases = totals.counts.tiles, totals.units.family.aliases
-    home = aliases.get(name, name)
-    known = [tiles.get((BUFFER, one), (ZERO, ZERO)) for one in (home, sums_name(home))]
-    (tile, slots), (sums, slots_of_sums) = known
-    return ints(maximum(tile, sums)), ints(maximum(slots, slots_of_sums))
+    return totals.counts.largest_tile(totals.units.family.aliases.get(name, name))

@@ -56,10 +56,11 @@ class FamilyCounts:
         known = self.tiles.get((place, name), (ZERO, ZERO))
         self.tiles[place, name] = (maximum(known[0], n_bytes), maximum(known[1], slots))
 
-    def tile_bytes(self, place: str, name: str) -> Ints:
-        """Return the bytes of a tensor's largest tile in a place, including tiles of its sums."""
-        known = (self.tiles.get((place, one), (ZERO,)) for one in (name, sums_name(name)))
-        return ints(maximum(*(n_bytes for n_bytes, *_ in known)))
+    def largest_tile(self, name: str) -> tuple[Ints, Ints]:
+        """Return the bytes of a tensor's largest tile in the buffer, of its sums too, and slots."""
+        known = (self.tiles.get((BUFFER, one), (ZERO, ZERO)) for one in (name, sums_name(name)))
+        n_bytes, slots = (ints(maximum(*both)) for both in zip(*known, strict=True))
+        return n_bytes, slots
 
     def room(self, *places: str) -> Ints:
         """Return the bytes of all slots in these places."""

@@ -37,7 +37,7 @@ from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, piece_count
 from simaccel.analytic.units import UnitCosts, channel_cycles
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import BUFFER, Fork, Keep
+from simaccel.mapping.tree import Fork, Keep
 from simaccel.mapping.view import TensorView
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
@@ -278,7 +278,7 @@ def _phase(
         kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
             continue
-        tile = counts.tile_bytes(BUFFER, name)
+        tile, _ = counts.largest_tile(name)
         made = [out for out, source in family.aliases.items() if source == name]
         reads, writes = (
             sum((ints(counts.moved.get((level, tensor), 0)) for tensor in names), start=ZERO)
@@ -320,7 +320,7 @@ def _outside_excess(units: UnitCosts, counts: FamilyCounts, phases: _UnitPhases)
         is_alone = uses[keep.tensor] == len(family.paths) and views[keep.tensor] == 1
         if keep.tensor not in read or not is_alone or accelerator.memory(lives) != "dram":
             continue
-        tile = counts.tile_bytes(BUFFER, keep.tensor)
+        tile, _ = counts.largest_tile(keep.tensor)
         reads = ints(counts.moved.get(("dram_read", keep.tensor), 0)) - tile * keep.slots
         if not any_true(reads > 0):
             continue

@@ -8,7 +8,7 @@ sizes are arrays over the candidates of a family.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -32,6 +32,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Spread
+from simaccel.numbers import Amount
 from simaccel.workload.einsum import Terms
 
 Box = tuple[Ints, Ints]
@@ -288,7 +289,12 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
         yield entry.rank, ints(entry.size)
 
 
-def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:
+def volume(sizes: dict[str, Ints], ranks: Iterable[str]) -> Ints:
+    """Return the elements of a block with these ``ranks``."""
+    return math.prod((sizes[rank] for rank in ranks), start=ONE)
+
+
+def extent(dim: Terms, sizes: dict[str, Amount]) -> Amount:
     """Return the extent of a dimension for these rank sizes."""
     ((rank, factor), *rest) = dim
     side = sizes[rank] if factor == 1 else factor * (sizes[rank] - 1) + 1

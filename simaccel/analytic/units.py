@@ -23,7 +23,7 @@ from simaccel.analytic.array import (
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import ONE, Ints, TreePath, identity, ints
 from simaccel.analytic.known_blocks import Bits, common_bits, find_known, find_single
-from simaccel.analytic.pieces import PathCuts, extent
+from simaccel.analytic.pieces import PathCuts, extent, volume
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator
@@ -53,7 +53,7 @@ class UnitCosts(BitWidths):
     def rows(self, op: BoundOperator, sizes: dict[str, Ints]) -> Ints:
         """Return the number of rows (whole axes) in a block of a vector operator."""
         axis = self.family.space.axes.get(op.name)
-        return math.prod((sizes[rank] for rank in op.ranks if rank != axis), start=ONE)
+        return volume(sizes, (rank for rank in op.ranks if rank != axis))
 
     def vector_bytes(
         self, path: TreePath, op: BoundOperator, work: Passes, sizes: dict[str, Ints]
@@ -66,7 +66,7 @@ class UnitCosts(BitWidths):
 
     def sfu_cycles(self, op: BoundOperator, work: Passes, sizes: dict[str, Ints]) -> Ints:
         """Return the cycles of the SFU for a block."""
-        elements = math.prod((sizes[rank] for rank in op.ranks), start=ONE)
+        elements = volume(sizes, op.ranks)
         return ints(self.accelerator.sfu.cycles(work, elements, self.rows(op, sizes)))
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
@@ -74,12 +74,8 @@ class UnitCosts(BitWidths):
         accelerator, work = self.accelerator, self.cost(step)
         read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
-
-        def elements(sizes: dict[str, Ints]) -> Ints:
-            return math.prod((sizes[rank] for rank in ranks), start=ONE)
-
         return {
-            SFU: lambda s: ints(accelerator.sfu.cycles(work, elements(s), elements(s))),
+            SFU: lambda s: ints(accelerator.sfu.cycles(work, volume(s, ranks), volume(s, ranks))),
             "buffer_read": lambda s: ints(accelerator.read_rate.cycles(read(s))),
             "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }

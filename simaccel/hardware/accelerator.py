@@ -321,8 +321,7 @@ class Accelerator(Spec):
         n_bytes, latency = self.dram.in_flight_bytes, self.dram.latency_cycles
         if n_bytes is None or latency == 0:
             return self.channel_rate
-        common = math.gcd(n_bytes, latency * self.dram.channels)
-        limit = Rate(n_bytes // common, latency * self.dram.channels // common)
+        limit = rate(n_bytes, latency, self.dram.channels)
         return min(self.channel_rate, limit, key=Rate.exact)
 
     def transfer_cycles(
@@ -355,9 +354,7 @@ class Accelerator(Spec):
     @cached_property
     def _part_rate(self) -> Rate:
         """The ratio of the DRAM part's clock to the accelerator's, which turns clocks to cycles."""
-        clock_ps = self.dram.part.clock_ps if self.dram.part else 1
-        common = math.gcd(10**12, clock_ps * self.clock_hz)
-        return Rate(10**12 // common, clock_ps * self.clock_hz // common)
+        return rate(10**12, self.clock_hz, self.dram.part.clock_ps if self.dram.part else 1)
 
     @property
     def waits_for_requests(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.core_totals import Floats
+from simaccel.analytic.evaluation import Floats
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.pareto import keep_cheaper
 from simaccel.search.accounts import ObjectiveLosses

@@ -301,7 +301,7 @@ class _Linker:
         if isinstance(shape, Product):
             return self._matrices(name, made_by[0], images[0], shape)
         if isinstance(shape, Conv):
-            node = conv(name, made_by[0], replace(shape, n=1), padding)
+            node = NetworkNode(name, "conv", (made_by[0],), replace(shape, n=1), padding)
             self._check_channels(name, shape, images[0])
             self._check_windows(node, images[0])
             return [node]

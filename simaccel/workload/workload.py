@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import FileAccount
@@ -15,11 +15,6 @@ from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.names import name_faults, size_faults, title_faults
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    Graph = nx.DiGraph[tuple[str, str]]
 
 _FILE = "workload"
 _FINGERPRINT_DIGITS = 16
@@ -67,19 +62,6 @@ class Workload:
         times = f", {self.repeat} times" if self.repeat > 1 else ""
         shown = ", ".join(names[:_SHOWN_OPERATORS])
         return f"<Workload {self.name}: {shown}{more}{times}; {self.macs:,} MACs>"
-
-    @cached_property
-    def graph(self) -> "Graph":
-        """The graph of nodes ("operator", name) and ("tensor", name), with edges along the data."""
-        import networkx as nx  # noqa: PLC0415 - takes long to load, and few ask for the graph
-
-        graph: Graph = nx.DiGraph()
-        for operator in self.operators:
-            node = ("operator", operator.name)
-            graph.add_edges_from((("tensor", given.tensor), node) for given in operator.inputs)
-            graph.add_edge(node, ("tensor", operator.output.tensor))
-        nx.freeze(graph)
-        return graph
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

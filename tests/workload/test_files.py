@@ -24,7 +24,9 @@ from tests.data_files import data_beside
 from tests.refusals import refusal_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "workloads.md"
-EXAMPLES = GUIDE.read_text(encoding="utf-8").split("<!-- forms.yaml -->\n```yaml\n")[1].split("```")[0]
+EXAMPLES = (
+    GUIDE.read_text(encoding="utf-8").split("<!-- forms.yaml -->\n```yaml\n")[1].split("```")[0]
+)
 ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS, TRANSFORMER = EXAMPLES.split("---\n")
 DATA = data_beside(__file__)
 

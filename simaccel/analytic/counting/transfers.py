@@ -35,6 +35,7 @@ from simaccel.analytic.pieces import (
     piece_count,
     tiles,
     total_extent,
+    volume,
 )
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
@@ -369,7 +370,7 @@ def _find_blocks(
 def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
     """Return the elements of all blocks of the leaf, over its ``ranks``."""
     if cuts.space.derived.keys() & set(ranks):
-        return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ONE))
+        return over_pieces(cuts, ranks, lambda sizes: volume(sizes, ranks))
     upto = len(cuts.entries)
     return math.prod(
         (

@@ -33,7 +33,7 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
-from simaccel.analytic.pieces import PathCuts, begins_sums, piece_count, tiles
+from simaccel.analytic.pieces import PathCuts, begins_sums, piece_count, tiles, volume
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
@@ -140,7 +140,7 @@ class WorkCounter:
         view = summed.output
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
         name = self.family.aliases.get(view.name, view.name)
-        elements = over_pieces(cuts, ranks, lambda s: product(s, ranks), first) * sign
+        elements = over_pieces(cuts, ranks, lambda s: volume(s, ranks), first) * sign
         self.found.elements = self.found.elements + self.units.cost(step).passes * elements
         for way, times in (("read", step.reads[0]), ("write", step.writes)):
             n_bytes = over_pieces(cuts, ranks, self.units.correction_bytes(view, times), first)
@@ -255,11 +255,6 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
         ]
         around = (*around, FamilyLoops(entry.ranks, tuple(sizes), entry.places))
     return TreePath(around, path.leaf)
-
-
-def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
-    """Return the elements of a block with these ``ranks``."""
-    return math.prod((sizes[rank] for rank in ranks), start=ONE)
 
 
 def count(units: UnitCosts, *, room: bool = True) -> FamilyCounts:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from simaccel.analytic.pieces import extent
 from simaccel.errors import SimaccelError
 from simaccel.mapping.space import IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Group
@@ -136,11 +137,6 @@ def positions(dim: Terms, sizes: dict[str, int]) -> int:
         for start in starts if sizes[rank] >= starts.size else ():
             reached[start : start + stride * (sizes[rank] - 1) + 1 : stride] = True
     return int(np.count_nonzero(reached))
-
-
-def extent(dim: Terms, sizes: dict[str, int]) -> int:
-    """Return the extent of a dimension for these rank sizes."""
-    return 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
 
 
 def problem_of(workload: Workload, name: str) -> BoundProblem:

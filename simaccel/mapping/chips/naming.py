@@ -365,7 +365,7 @@ class TensorNames:
             allowed = f"chips of {tensor} like those of {maker}"
             self.found.append((maker, f"{tensor}, a cache", allowed))
             return
-        elements = read.elements(self.workload.shapes[tensor])
+        elements, place = read.elements(self.workload.shapes[tensor]), self.places[maker]
         self._add_exchange(
             Exchange(
                 kind="point_to_point",
@@ -375,7 +375,7 @@ class TensorNames:
                 elements=(elements, elements),
                 bits=whole.bits,
                 digits=(),
-                axes=self.places[maker].route(read.first),
+                axes=place.pod.route(place.first, read.first),
                 after=maker,
                 source_layout=made,
                 target_layout=read,

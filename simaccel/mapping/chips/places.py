@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware.chips import ChipPod
-from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.mapping.node_text import place_text
 from simaccel.mapping.tree import Group
@@ -27,10 +26,6 @@ class ChipPlace:
     pod: ChipPod
     first: int = 0
     cores: range | None = None
-
-    def route(self, target: int) -> tuple[LinkAxis, ...]:
-        """Return the links of each dimension that messages to the place at ``target`` pass."""
-        return self.pod.route(self.first, target)
 
 
 def first_chip(group: Group) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.core_totals import Floats
+from simaccel.analytic.evaluation import Floats
 from simaccel.analytic.family import Ints, ints
 from simaccel.search.columns import MOST_CODES
 from simaccel.search.effort import Objective

@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.core_totals import Floats
-from simaccel.analytic.evaluation import FamilyTotals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, Floats, evaluate
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity

@@ -15,8 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.core_totals import Floats
-from simaccel.analytic.evaluation import evaluate
+from simaccel.analytic.evaluation import Floats, evaluate
 from simaccel.analytic.family import Ints
 from simaccel.analytic.family_counts import FamilyCounts, Level
 from simaccel.search.effort import Objective
