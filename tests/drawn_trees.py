@@ -176,9 +176,13 @@ def _draw_memories(draw: Random) -> dict[str, object]:
     return {"weight": weight}
 
 
-def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
-    """Draw a case; None if no legal tree was found."""
+def draw_case(seed: int, *, spatial: bool) -> Drawn:
+    """Draw a case: other workloads and accelerators until a tree is legal."""
     draw = Random(seed)
+    return next(filter(None, (_case(draw, spatial=spatial) for _ in range(_TRIES))))
+
+
+def _case(draw: Random, *, spatial: bool) -> Drawn | None:
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     for _ in range(_TRIES):
         one = draw_mapping(draw, of, on)
@@ -249,9 +253,13 @@ def _is_refused(of: Workload, one: Mapping, on: Accelerator) -> bool:
     return False
 
 
-def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
+def draw_held(seed: int, *, spatial: bool) -> Drawn:
     """Draw a case of several groups with tensors that stay on chip from one to the next."""
     draw = Random(seed)
+    return next(filter(None, (_held(draw, spatial=spatial) for _ in range(_TRIES))))
+
+
+def _held(draw: Random, *, spatial: bool) -> Drawn | None:
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     made = [one.output.tensor for one in of.operators[:-1]]
     for _ in range(_TRIES // 10 if made else 0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -11,6 +12,7 @@ from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, holding_tensor
 from simaccel.mapping.view import TensorView
+from simaccel.numbers import Element
 from simaccel.workload.names import tensor_of
 
 
@@ -72,11 +74,15 @@ class BitWidths:
     def pace(self, accelerator: Accelerator, path: TreePath, op: BoundOperator) -> Fraction:
         """Return the cycles of a step for the elements in an operator's tiles."""
         if path not in self._paces:
-            tensors = self.family.space.workload.tensors
-            numbers = (tensors[name].number for name in self.names(path, op))
-            both = zip(self.widths(path, op), numbers, strict=True)
-            self._paces[path] = accelerator.array.pace(islice(both, len(op.inputs)))
+            elements = islice(self.elements(path, op), len(op.inputs))
+            self._paces[path] = accelerator.array.pace(elements)
         return self._paces[path]
+
+    def elements(self, path: TreePath, op: BoundOperator) -> Iterator[Element]:
+        """Return the elements of the tiles that an operator uses."""
+        tensors = self.family.space.workload.tensors
+        numbers = (tensors[name].number for name in self.names(path, op))
+        return zip(self.widths(path, op), numbers, strict=True)
 
     def _kept_bits(self, name: str) -> int:
         """Return the bits per element of a tile kept around groups."""

@@ -273,20 +273,15 @@ def test_of_a_convolution_some_rows_and_columns_are_executed(hw: str, dataflow: 
 
 
 def test_random_trees_are_right_in_any_sample() -> None:
-    cases = parts = 0
+    parts = 0
     for seed in seeds(12):
         draw = draw_held if seed % 3 == 0 else draw_case
-        case = draw(seed, spatial=seed % 2 == 0)
-        if case is None:
-            continue
-        case = over_cores(seed, case)
+        case = over_cores(seed, draw(seed, spatial=seed % 2 == 0))
         program = lower(case.of, case.mapping)
         whole = sum(one.compared for one in check(case.of, case.mapping, program))
         part = sum(one.compared for one in check(case.of, case.mapping, program, seed))
         assert 0 < part <= whole
-        cases += 1
         parts += part < whole
-    assert cases > 6
     assert parts > 1
 
 

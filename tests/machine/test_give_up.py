@@ -66,17 +66,12 @@ def test_what_is_taken_apart_is_free_at_once(limit: float) -> None:
 
 @pytest.mark.parametrize("spatial", [False, True])
 def test_the_limit_is_exact_on_drawn_trees(*, spatial: bool) -> None:
-    found = 0
     for seed in seeds(4):
         drawn = draw_case(seed, spatial=spatial)
-        if drawn is None:
-            continue
         on, program = drawn.on, lower(drawn.of, drawn.mapping)
         cycles = Machine(on, program).run().cycles
         for limit, below in ((cycles - 1, None), (cycles, None), (cycles + 1, cycles)):
             assert _machine(on, program).cycles_below(limit) == below, f"seed {seed}, {limit}"
-        found += 1
-    assert found > 2 * DRAWS
 
 
 @pytest.mark.parametrize(("limit", "rows", "part"), [(24_000, 0, 0.2), (30_000, 500, 0.6)])

@@ -57,13 +57,9 @@ def test_programs_take_the_cycles_of_the_recurrence(program: Program, on: Accele
 
 @pytest.mark.parametrize("block", range(10))
 def test_drawn_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
-    found = 0
     for seed in seeds(10 * 2, block, 10):
         drawn = draw_case(seed, spatial=True)
-        if drawn is not None:
-            _assert_equal(alone(drawn.on, latency_cycles=seed % 7), lower(drawn.of, drawn.mapping))
-            found += 1
-    assert found > DRAWS
+        _assert_equal(alone(drawn.on, latency_cycles=seed % 7), lower(drawn.of, drawn.mapping))
 
 
 @settings(max_examples=8 * DRAWS)

@@ -114,8 +114,6 @@ def test_drawn_trees_ask_when_the_recurrence_says(*, spatial: bool) -> None:
     found = waited = 0
     for seed in seeds(20):
         drawn = draw_case(seed, spatial=spatial)
-        if drawn is None:
-            continue
         on, program = drawn.on, lower(drawn.of, drawn.mapping)
         if _is_short(program):
             on = _without_ports(on) if spatial else on

@@ -1,7 +1,7 @@
 """Trees by example and drawn, on one chip and on pods: machine, closed form and numpy agree."""
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simaccel.analytic.prediction import predict
@@ -28,10 +28,7 @@ def test_an_example_moves_what_the_closed_form_counts(name: str) -> None:
 
 
 def _check(seed: int, *, spatial: bool) -> None:
-    case = draw_case(seed, spatial=spatial)
-    assume(case is not None)
-    assert case is not None
-    case = over_cores(seed, case)
+    case = over_cores(seed, draw_case(seed, spatial=spatial))
     assert_computes(case.of, case.mapping)
     run = assert_counts(case.of, case.mapping, case.on)
     assert_exact(case.of, case.mapping, case.on, run)
@@ -39,24 +36,22 @@ def _check(seed: int, *, spatial: bool) -> None:
 
 @given(st.integers(0, 2**32))
 @example(22082591532254183425)  # a core's last piece is as small as the tile of an inner loop
-@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS)
 def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
     _check(seed, spatial=False)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS)
 def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=4 * DRAWS)
 def test_tensors_that_stay_from_group_to_group(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """Values, and bytes by tensor and level."""
     case = draw_held(seed, spatial=spatial)
-    assume(case is not None)
-    assert case is not None
     assert_computes(case.of, case.mapping)
     assert_counts(case.of, case.mapping, case.on)
 

@@ -90,17 +90,18 @@ def levels_of(
     kept = [at for at, node in enumerate(way) if isinstance(node, Keep) and node.level == PE]
     border = kept[0] if kept else len(way)
     outside, spreads, inside = _split_way(way[:border])
-    lanes = [node for node in way[border:] if isinstance(node, Spread)]
-    laned = {lane.rank for lane in lanes}
-    rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
     nest = _ClusterBuilder(space, op, sizes)
     nest.loops(outside)
-    for spread in spreads:
+    for between, spread in spreads:
+        nest.loops(between, is_needed=False)
         nest.spread(spread)
     nest.loops(inside, is_needed=False)
-    nest.loops(rounds, noc=False, is_needed=False)
-    for lane in lanes:
-        nest.spread(lane)
+    laned = {node.rank for node in way[border:] if isinstance(node, Spread)}
+    for node in way[border:]:
+        if isinstance(node, Spread):
+            nest.spread(node)
+        elif isinstance(node, Loop) and node.rank in laned:
+            nest.loops([node], noc=False, is_needed=False)
     return nest.levels
 
 
@@ -150,16 +151,25 @@ def _axes(op: BoundOperator) -> Axes:
     return found
 
 
-def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop]]:
-    """Return loops outside of spreads, spreads, and loops inside that can't stand outside."""
-    spreads = [one for one in way if isinstance(one, Spread)]
-    first = way.index(spreads[0]) if spreads else len(way)
-    outside = [one for one in way[:first] if isinstance(one, Loop)]
-    shared = {one.rank for one in spreads}
+def _split_way(
+    way: Sequence[Node],
+) -> tuple[list[Loop], list[tuple[list[Loop], Spread]], list[Loop]]:
+    """Return loops outside of spreads, spreads with loops right outside, and loops inside of all.
+
+    Only loops of a rank that a spread has can't stand outside, nor what comes after them inside.
+    """
+    spreads: list[tuple[list[Loop], Spread]] = []
+    shared = {node.rank for node in way if isinstance(node, Spread)}
+    outside: list[Loop] = []
     inside: list[Loop] = []
-    for one in way[first:]:
-        if isinstance(one, Loop):
-            (inside if one.rank in shared or inside else outside).append(one)
+    for node in way:
+        if isinstance(node, Loop):
+            is_inside = inside or (spreads and node.rank in shared)
+            (inside if is_inside else outside).append(node)
+        elif isinstance(node, Spread):
+            between = inside if node.rank in {loop.rank for loop in inside} else []
+            spreads.append((between, node))
+            inside = [] if between else inside
     return outside, spreads, inside
 
 

@@ -20,9 +20,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from simaccel.analytic.family import family_of
+from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Group, Loop
+from simaccel.mapping.tree import Do, Group, Keep, Loop
+from simaccel.numbers import Element
 from simaccel.papers.maestro.analysis import clusters
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.hardware import (
@@ -59,12 +62,20 @@ class OperatorTime:
 
 
 def operator_times(
-    space: IterationSpace, group: Group, accelerator: Accelerator
+    space: IterationSpace, group: Group, accelerator: Accelerator, around: Sequence[Keep] = ()
 ) -> tuple[OperatorTime, ...]:
-    """Return the times of a group's operators on their array or SFU, in their order."""
+    """Return the times of a group's operators on their array or SFU, in their order.
+
+    ``around``: the keeps around the group.
+    """
     leaves: dict[str, list[tuple[clusters.Way, Do]]] = {name: [] for name in group.operators}
     for way, leaf in clusters.ways_of(group.tree):
         leaves[leaf.operator].append((way, leaf))
+    widths = BitWidths(family_of(space, group, around))
+    elements = {
+        path.leaf.operator: list(widths.elements(path, space.bound_operator(path.leaf.operator)))
+        for path in widths.family.paths
+    }
     every = [way for ways in leaves.values() for way, _ in ways]
     times = []
     for name, ways in leaves.items():
@@ -72,9 +83,9 @@ def operator_times(
         if isinstance(op.operator, Vector):
             times.append(_vector_time(space, op, ways, every, accelerator))
         elif isinstance(accelerator.array, ArraySpec):
-            times.append(_folds_time(space, op, ways, accelerator))
+            times.append(_folds_time(space, op, ways, accelerator, elements[name]))
         else:
-            times.append(_clusters_time(space, op, ways, accelerator))
+            times.append(_clusters_time(space, op, ways, accelerator, elements[name]))
     return tuple(times)
 
 
@@ -112,12 +123,17 @@ def _vector_time(
 
 
 def _clusters_time(
-    space: IterationSpace, op: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace,
+    op: BoundOperator,
+    leaves: _Leaves,
+    accelerator: Accelerator,
+    elements: Sequence[Element],
 ) -> OperatorTime:
     silent = clusters.silent(op)
     if silent:
         return OperatorTime(operator=op.name, silent=silent)
-    pace = accelerator.array.cycles_per_mac(view.element for view in op.inputs)
+    pace = accelerator.array.cycles_per_mac(elements[:_FACTORS])
+    bandwidth = _bandwidth(elements, accelerator)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
         border = max(
@@ -129,9 +145,7 @@ def _clusters_time(
         for sizes, blocks_here in clusters.sizes_of_blocks(space, op, way[:border]):
             count = runs * blocks_here
             levels = clusters.levels_of(space, op, sizes, inside)
-            points = clusters.points_of(
-                levels, _bandwidth(op, accelerator), accelerator.lead_latency_cycles, pace
-            )
+            points = clusters.points_of(levels, bandwidth, accelerator.lead_latency_cycles, pace)
             with_noc, without = (int(fold) for fold in clusters.time_of(op, levels, points))
             cycles, ideal = cycles + count * with_noc, ideal + count * without
             blocks += count
@@ -145,9 +159,9 @@ def _clusters_time(
     )
 
 
-def _bandwidth(op: BoundOperator, accelerator: Accelerator) -> int:
+def _bandwidth(elements: Sequence[Element], accelerator: Accelerator) -> int:
     """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
-    bits = max(view.bits for _, view in op.uses)
+    bits = max(width for width, _ in elements)
     rates = accelerator.distribution_rate, accelerator.read_rate
     return min(elements_per_cycle(rate, bits) for rate in rates)
 
@@ -156,7 +170,11 @@ def _bandwidth(op: BoundOperator, accelerator: Accelerator) -> int:
 
 
 def _folds_time(
-    space: IterationSpace, op: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace,
+    op: BoundOperator,
+    leaves: _Leaves,
+    accelerator: Accelerator,
+    elements: Sequence[Element],
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
@@ -171,7 +189,8 @@ def _folds_time(
             blocks[block, leaf.stationarity or "ws"] += count
     directed = [_direct_layer(op.name, *block, array) for block in blocks]
     runtimes = [
-        column.columns["runtime_cycles"] for column in analyse(directed, _points(op, accelerator))
+        column.columns["runtime_cycles"]
+        for column in analyse(directed, _points(elements, accelerator))
     ]
     cycles, ideal = (
         sum(
@@ -222,7 +241,7 @@ def _direct_layer(
     )
 
 
-def _points(op: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardware]:
+def _points(elements: Sequence[Element], accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
@@ -231,9 +250,9 @@ def _points(op: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardwa
         noc_bandwidth=(UNLIMITED,),
         noc_latency=(0,),
         offchip_bandwidth=UNLIMITED,
-        cycles_per_mac=array.cycles_per_mac(view.element for view in op.inputs),
+        cycles_per_mac=array.cycles_per_mac(elements[:_FACTORS]),
     )
-    bandwidth = _bandwidth(op, accelerator), array.rows + 1
+    bandwidth = _bandwidth(elements, accelerator), array.rows + 1
     latency = accelerator.lead_latency_cycles, 1
     return [replace(without_noc, noc_bandwidth=bandwidth, noc_latency=latency), without_noc]
 

@@ -26,7 +26,7 @@ from simaccel.hardware.resources import limits_of
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
-from simaccel.mapping.tree import Fork, Group, Spread, nodes, paths
+from simaccel.mapping.tree import Fork, Group, Keep, Spread, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.papers.maestro.analysis.analysis import analyse
 from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
@@ -115,17 +115,16 @@ def explain(
     workload, accelerator = result.workload, result.accelerator
     ran = {run.name: run for run in result.run.operators}
     parts = {
-        group.name: (ran[group.name], group, space_of(workload, group))
-        for group in result.mapping.groups
+        group.name: _GroupFigures(result, ran[group.name], group, space_of(workload, group), around)
+        for group, around in result.mapping.groups_with_keeps()
     }
     predicted = {prediction.name: prediction for prediction in result.prediction.groups}
     written = {directives.name: directives for directives in directed}
-    kept = {group.name for group, around in result.mapping.groups_with_keeps() if around}
     explanations = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
-        together = [parts[name] for name in names]
+        together = [(parts[name].run, parts[name].group, parts[name].space) for name in names]
         for run, group, space in together:
-            part = _GroupFigures(result, run, group, space, is_kept=run.name in kept)
+            part = parts[run.name]
             is_cut = any(isinstance(node, Spread) and node.level == CORES for node in group.tree)
             directed_as = None if is_cut else written.get(group.name)
             runtime = part.runtime() if directed_as is None else part.directed_runtime(directed_as)
@@ -152,13 +151,13 @@ def explain(
 
 @dataclass(frozen=True)
 class _GroupFigures:
-    """A group's run, its tree and ranks; ``is_kept``: whether tensors are kept around it."""
+    """A group's run, its tree and ranks, and the keeps ``around`` it."""
 
     result: ExperimentResult
     run: OperatorRun
     group: Group
     space: IterationSpace
-    is_kept: bool
+    around: tuple[Keep, ...]
 
     @cached_property
     def times(self) -> int:
@@ -168,7 +167,7 @@ class _GroupFigures:
     @cached_property
     def directed_bytes(self) -> dict[str, int]:
         """DRAM bytes by directives, in all repetitions."""
-        if self.is_kept:
+        if self.around:
             return {}
         return {name: self.times * n for name, n in dram_bytes_of(self.space, self.group).items()}
 
@@ -283,7 +282,7 @@ class _GroupFigures:
 
         Those are the counts of the directives; a tensor of which they tell nothing crosses once.
         """
-        operators = operator_times(self.space, self.group, self.result.accelerator)
+        operators = operator_times(self.space, self.group, self.result.accelerator, self.around)
         silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)
         if silent:
             return disagreement.DirectiveRuntime(silent="; ".join(silent), operators=operators)

@@ -1,7 +1,7 @@
 """Reuse by dimension: by hand, and against what the machine moves with DRAM."""
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel import gemm, load_accelerator
@@ -125,15 +125,11 @@ def test_fused_operators_have_dimensions_each() -> None:
     assert "S" not in dram_bytes_of(space, group)
 
 
-@settings(
-    max_examples=7 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
-)
+@settings(max_examples=7 * DRAWS, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_what_crosses_dram_is_what_the_machine_moves(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """To the byte, wherever the directives tell it."""
     case = draw_case(seed, spatial=spatial)
-    assume(case is not None)
-    assert case is not None
     run = Machine(case.on, lower(case.of, case.mapping)).run()
     for (group, around), one in zip(case.mapping.groups_with_keeps(), run.operators, strict=True):
         if around:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simaccel import gemm, load_accelerator
@@ -24,7 +24,7 @@ from simaccel.workload import Vector, Workload
 from simaccel.workload.layers import layers_workload
 from tests.drawn_trees import Drawn, draw_case
 from tests.draws import DRAWS
-from tests.trees import einsum, mapping, workload
+from tests.trees import einsum, mapping, vector, workload
 
 TREE = """
 mapping mine of {workload.name} {workload.fingerprint}
@@ -192,18 +192,27 @@ def _ideal(case: Drawn) -> dict[str, int] | None:
                 assert one.silent.startswith(("3 inputs", "no product of two factors"))
                 return None
             unit = "sfu" if isinstance(case.of.operator(one.operator), Vector) else "array"
-            alone = (one.cycles or 0) - (one.transfers or 0)
-            found[unit] += case.of.times(group.operators[0]) * alone
+            found[unit] += case.of.times(group.operators[0]) * _alone(one)
     return found
+
+
+def _alone(one: OperatorTime) -> int:
+    """Return the cycles with a NoC that takes no time."""
+    return (one.cycles or 0) - (one.transfers or 0)
 
 
 @settings(max_examples=10 * DRAWS, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
+@example(seed=724293, spatial=True)  # a loop between two spreads
+@example(seed=223, spatial=True)
+@example(seed=193, spatial=True)  # narrow elements in place of wide ones
+@example(seed=531, spatial=True)
+@example(seed=847, spatial=True)
 def test_without_a_noc_trees_take_the_cycles_of_the_machine(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """PEs that never wait, and vector units whose passes have no latency, to the cycle."""
     case = draw_case(seed, spatial=spatial)
-    ideal = None if case is None else _ideal(case)
-    if case is None or ideal is None:
+    ideal = _ideal(case)
+    if ideal is None:
         return
     run = Machine(case.on, lower(case.of, case.mapping)).run()
     busy = {unit: sum(one.engines[unit].busy for one in run.operators) for unit in ideal}
@@ -211,6 +220,50 @@ def test_without_a_noc_trees_take_the_cycles_of_the_machine(seed: int, spatial: 
         assert ideal["array"] == busy["array"]
     if not case.on.sfu.latency_cycles:
         assert ideal["sfu"] == busy["sfu"]
+
+
+def test_a_loop_between_spreads_runs_in_each_pe() -> None:
+    """7 of m on two PEs, 4 and 3; the PE with 4 takes 3, then 1; of 3 a lane has 2: 2 + 1 steps."""
+    of = workload(einsum("E", "C m n", "A m k", "B k n", m=7, k=5, n=1))
+    on = load_accelerator("maestro_256", ["array.lanes=2"])
+    tree = """
+        group E
+          keep A buffer, B buffer, C buffer
+          spread m 4 rows
+          loop m 3
+          spread m 2 lanes
+          do E mac
+        """
+    (found,) = _cluster_times(of, mapping(of, tree).groups[0], on)
+    assert _alone(found) == 5 * (2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("hw", "unit", "macs"), [("maestro_256", "mac", 3 * 4 * 5), ("toy", "array os", 4)]
+)
+def test_what_is_made_in_place_has_the_elements_of_its_tile(hw: str, unit: str, macs: int) -> None:
+    """P of a byte lies in S's tile of two: on 8-bit PEs a MAC of P takes two cycles, of Q one.
+
+    A PE has all MACs; of an array that holds sums, 3 x 5 of them, a fold is the stream of 4 keys.
+    """
+    sizes = {"q": 3, "c": 4}
+    of = workload(
+        einsum("L", "S q c", "Q q d", "K c d", d=5, **sizes),
+        vector("softmax", "softmax", "P q c", "S q c", axis="c", **sizes),
+        einsum("A", "Z q e", "P q c", "V c e", e=5, **sizes),
+        bits={"S": 16} | dict.fromkeys(["Q", "K", "P", "V", "Z"], 8),
+    )
+    tree = f"""
+        group L+softmax+A
+          keep Q buffer, K buffer, S buffer, V buffer, Z buffer
+          fork
+            | do L {unit}
+            | do softmax sfu
+            | do A {unit}
+        """
+    on = load_accelerator(hw, ["array.native_bits=8", "array.rows=5", "array.cols=5"])
+    scores, _, values = _cluster_times(of, mapping(of, tree).groups[0], on)
+    assert (_alone(scores), _alone(values)) == (5 if hw == "toy" else macs, 2 * macs)
 
 
 def _convolution(window: str) -> tuple[Group, Workload]:
