@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 
 from simaccel.mapping.tree import Group, ResidentScope, Tree
 from simaccel.pareto import Label, undominated_labels
@@ -20,6 +22,7 @@ from simaccel.schedulers.sequences import measure_all, measure_groups, measure_l
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective, has_near_ties
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, ScoredTree, key_of_body, main_cost, operators_of
 from simaccel.search.near_ties import is_worth, losses
 from simaccel.workload import Workload
@@ -180,21 +183,69 @@ def _exchange_trees(
     """Return a mapping with other trees of some groups where the whole then takes fewer cycles.
 
     Groups overlap: an array that holds weights loads them while the group before drains. Where
-    this saves little, the trees that are fastest alone are the best.
+    this saves little, the trees that are fastest alone are the best. Other trees are tried in the
+    whole if they are faster between the groups before and after.
     """
     goal, kinds = search.goal, _kinds_of(workload, body, search)
     alone = sum(kind.now.value * kind.times for kind in kinds)
     if alone <= known.value * EFFORT.overlap:
         return body, known
     best = known.value
-    for kind in kinds:
-        for tree in kind.trees_of_holdings():
+    for kind, places in _between_the_same(body, kinds):
+        for tree in _faster_trees(workload, body, kind, places[0], goal):
             if goal.is_over:
                 break
-            changed = _with_parts(body, kind.parts_with(tree))
+            parts = kind.parts_with(tree)
+            changed = _with_parts(body, {place: parts[place] for place in places})
             (cycles,) = goal.judge.cycles(workload, [changed], best)
             body, best = (changed, cycles) if cycles < best else (body, best)
     return body, measure_groups(workload, body, goal) if best < known.value else known
+
+
+def _between_the_same(
+    body: Body, kinds: Sequence[_Kind]
+) -> Iterator[tuple[_Kind, list[tuple[str, ...]]]]:
+    """Yield the groups of each kind, by their operators, that stand between the same kinds."""
+    kind_of = {tuple(operators_of((part,))): kind for kind in kinds for part, _ in kind.members}
+    groups = [group.operators for part in body for group in part.groups]
+    names = [0, *(id(kind_of.get(operators)) for operators in groups), 0]
+    alike: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
+    for at, operators in enumerate(groups):
+        if operators in kind_of:
+            alike.setdefault(tuple(names[at : at + 3]), []).append(operators)
+    for places in alike.values():
+        yield kind_of[places[0]], places
+
+
+def _faster_trees(
+    workload: Workload, body: Body, kind: _Kind, place: tuple[str, ...], goal: Goal
+) -> list[Tree]:
+    """Return the trees that save cycles between the groups before and after; the fastest first."""
+    alone, neighbours = _neighbours(workload, body, place)
+    (now,) = goal.judge.cycles(alone, [neighbours])
+    faster = []
+    for tree in kind.trees_of_holdings():
+        changed = _with_parts(neighbours, {place: kind.parts_with(tree)[place]})
+        (cycles,) = goal.judge.cycles(alone, [changed], now)
+        if cycles < now:
+            faster.append((cycles, tree))
+    return [tree for _, tree in sorted(faster, key=itemgetter(0))]
+
+
+def _neighbours(
+    workload: Workload, body: Body, operators: tuple[str, ...]
+) -> tuple[Workload, Body]:
+    """Return a group with those before and after it, alone, and what is kept around them."""
+    groups = [(group, part.keeps) for part in body for group in part.groups]
+    at = next(at for at, (group, _) in enumerate(groups) if group.operators == operators)
+    near = groups[max(at - 1, 0) : at + 2]
+    alone = workload.select_operators(operators_of([group for group, _ in near]))
+    parts: list[Part] = []
+    for keeps, run in groupby(near, itemgetter(1)):
+        kept = tuple(keep for keep in keeps if keep.tensor in alone.tensors)
+        inside = tuple(group for group, _ in run)
+        parts += [ResidentScope(keeps=kept, groups=inside)] if kept else inside
+    return alone, parts
 
 
 def _save_within(
