@@ -171,7 +171,6 @@ class _Rounds:
         return dict(zip(("fill", ARRAY, SFU, "drain"), longest.terms, strict=True))
 
     def _add_iterations(self, at: int) -> _ForkPath:
-        """Return the cycles of an operator in all iterations."""
         return _ForkPath.of_operator(self.paths[at], self.counts.chains[self.operators[at].name])
 
     def _block(self, at: int, *, last: bool) -> _ForkPath:

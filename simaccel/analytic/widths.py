@@ -85,7 +85,6 @@ class BitWidths:
         return zip(self.widths(path, op), numbers, strict=True)
 
     def _kept_bits(self, name: str) -> int:
-        """Return the bits per element of a tile kept around groups."""
         workload, around = self.family.space.workload, self.family.around
         if name in self.family.around_bits:
             return self.family.around_bits[name]

@@ -190,7 +190,6 @@ class ChipPod:
         return self.links.rate(self.clock_hz)
 
     def _is_network(self, number: int) -> bool:
-        """Return whether a dimension is that of slices."""
         return self.is_sliced and number == 0
 
     def axis_rate(self, axis: LinkAxis) -> Rate:
@@ -307,11 +306,11 @@ class ChipPod:
         What a stage of a pipeline receives (``send_receive``) is there as soon as it sends.
         """
         if kind == "receive":
-            return CollectiveCost((0,) * len(axes), 0, 0, 0)
+            return CollectiveCost((0,) * len(axes), 0, 0)
         if kind in ("send", "point_to_point", "send_receive"):
             links = sum(axis.size for axis in axes)
             hops = 0 if kind == "send_receive" else links
-            return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, hops, 0)
+            return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, hops)
         if not any(self._is_network(axis.number) for axis in axes):
             return collective_cost(kind, n_bytes, tuple(axes))
         slow = self.links.network_share

@@ -126,14 +126,12 @@ class CollectiveCost(NamedTuple):
     """The cost of a collective for a chip.
 
     ``link_bytes``: over the busiest link of each axis, in one direction; ``sent_bytes``: over all
-    links of a chip, including those that it forwards; ``hops``: links that the last piece passes;
-    ``all_links_bytes``: over each link if the load were equal on all.
+    links of a chip, including those that it forwards; ``hops``: links that the last piece passes.
     """
 
     link_bytes: tuple[int, ...]
     sent_bytes: int
     hops: int
-    all_links_bytes: int
 
 
 @lru_cache(1 << 12)
@@ -151,9 +149,9 @@ def collective_cost(
 
     >>> torus = LinkAxis(4), LinkAxis(4)
     >>> collective_cost("all_gather", 1600, torus)
-    CollectiveCost(link_bytes=(375, 375), sent_bytes=1500, hops=4, all_links_bytes=375)
+    CollectiveCost(link_bytes=(375, 375), sent_bytes=1500, hops=4)
     >>> collective_cost("all_reduce", 1600, (LinkAxis(4, "line"),))
-    CollectiveCost(link_bytes=(1600,), sent_bytes=2400, hops=6, all_links_bytes=1600)
+    CollectiveCost(link_bytes=(1600,), sent_bytes=2400, hops=6)
     >>> slices = LinkAxis(2, "switch"), LinkAxis(16)  # on a network as fast as 1% of a link
     >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 100), Fraction(1))).link_bytes
     (100, 1500)
@@ -186,13 +184,7 @@ def collective_cost(
             (passes * piece * n * axis.stride for n, axis in zip(pieces, axes, strict=True)),
             Fraction(),
         )
-    links = sum((axis.links * rate for axis, rate in zip(axes, rates, strict=True)), Fraction())
-    return CollectiveCost(
-        tuple(map(math.ceil, link_bytes)),
-        math.ceil(sent),
-        passes * hops,
-        math.ceil(sent / links) if links else 0,
-    )
+    return CollectiveCost(tuple(map(math.ceil, link_bytes)), math.ceil(sent), passes * hops)
 
 
 def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
@@ -203,11 +195,11 @@ def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) ->
     over all links of a line, where it meets the messages in the other direction.
 
     >>> _neighbour_cost("halo", 200, [LinkAxis(4, "line")])
-    CollectiveCost(link_bytes=(100,), sent_bytes=150, hops=1, all_links_bytes=100)
+    CollectiveCost(link_bytes=(100,), sent_bytes=150, hops=1)
     >>> _neighbour_cost("halo", 200, [LinkAxis(4, "line"), LinkAxis(2, "line", 1)])
-    CollectiveCost(link_bytes=(200, 100), sent_bytes=250, hops=4, all_links_bytes=100)
+    CollectiveCost(link_bytes=(200, 100), sent_bytes=250, hops=4)
     >>> _neighbour_cost("swap", 200, [LinkAxis(2, "line")])
-    CollectiveCost(link_bytes=(200,), sent_bytes=200, hops=1, all_links_bytes=200)
+    CollectiveCost(link_bytes=(200,), sent_bytes=200, hops=1)
     """
     both = kind == "halo"
     side, chips = (-(-n_bytes // 2) if both else n_bytes), math.prod(axis.size for axis in axes)
@@ -223,13 +215,7 @@ def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) ->
             axis.stride * (1 if is_closed else axis.size - 1) if number + 1 < len(axes) else 0
         )
     sent = Fraction(side * (1 if kind == "shift" else 2) * links_passed, chips)
-    links = sum((axis.links for axis in axes), Fraction())
-    return CollectiveCost(
-        tuple(link_bytes),
-        math.ceil(sent),
-        way_back + axes[-1].stride,
-        math.floor(sent / links) if links else 0,
-    )
+    return CollectiveCost(tuple(link_bytes), math.ceil(sent), way_back + axes[-1].stride)
 
 
 @lru_cache(1 << 12)

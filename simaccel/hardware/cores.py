@@ -55,7 +55,6 @@ class CoreNocSpec(Spec):
     pj_per_bit_hop: Picojoules | None = None
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield fields that contradict others, each with its allowed values."""
         if self.topology is None and any(getattr(self, name) for name in _FIGURES):
             yield "topology", ", ".join(get_args(CoreTopology))
         if self.topology is not None and self.link_bytes_per_cycle is None:

@@ -118,7 +118,6 @@ class LinksSpec(Spec):
     pj_per_bit: Picojoules | None = None
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield fields that contradict others, each with its allowed values."""
         if self.closes_at > 1 and self.topology not in ("ring", "torus"):
             yield "closes_at", "1, or more of a ring or torus"
         if self.has_network and self.topology not in ("ring", "torus"):

@@ -174,7 +174,6 @@ class DramSpec(Spec):
         return slowest
 
     def _map_addresses(self) -> tuple[DramPart, str]:
-        """Return the part and its address map."""
         assert self.part is not None  # noqa: S101 - the model is banked
         return self.part, self.map or self.part.default_map
 

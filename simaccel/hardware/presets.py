@@ -10,9 +10,11 @@ from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from string import Template
 from typing import Any, Final, get_args
 
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest, suggest_field
+from simaccel.files.catalogue import FOLDER
 from simaccel.files.documents import refuse_others
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
@@ -254,52 +256,17 @@ def _merge_fields(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str,
     return found
 
 
-TEMPLATE: Final = """\
-name: {name}
-clock_hz: 1 GHz
-# A systolic array of `rows` x `cols` PEs. `simaccel hw show edge` shows all fields of all sections.
-array: {{ rows: 32, cols: 32 }}
-buffer: {{ preset: edge, capacity_bytes: 1 MiB }}
-# A section may be a name. To change some of its fields, write `{{ preset: NAME, field: value }}`.
-# noc: {noc}, or the name of another accelerator.
-noc: systolic
-# sfu: the name of another accelerator ({accelerators}).
-sfu: {{ preset: edge, lanes: 128 }}
-# dram: `2 x PART`, a number of channels of a part ({parts}, ...: see
-# `simaccel dram parts`), or the name of another accelerator.
-dram: 2 x {part}
-# compiler: with `resident: true`, tensors between operators stay in the buffer if they fit and that
-# pays; with `epilogues: true`, biases, activations and residuals are applied to each tile of the
-# operator before them. Compilers do both. With `false` (the default) all these tensors go to DRAM.
-compiler: {{ resident: true, epilogues: true }}
-# precision: default number formats of tensors: {numbers}.
-precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
-# energy: a node ({nodes}), from which all figures follow, or figures of your own. For
-# {unpriced} no published energy is known: write `{{ node: 28nm, dram_pj_per_byte: ... }}`.
-energy: 28nm
-# area: a node ({areas}); `number` is the format of a MAC: int8, int16, fp16, fp32.
-area: {{ node: 28nm, number: fp16 }}
-source: State here where your figures come from.
-"""
-
-
-def _by_energy(*, known: bool) -> list[str]:
-    """Return the DRAM parts whose energy per byte is known, or (``known=False``) unknown."""
-    return [part for part in PARTS if (dram_pj_per_byte(part) is not None) is known]
-
-
 def template(name: str, accelerators: list[str]) -> str:
     """Return a file for a new accelerator; comments list the allowed values."""
-    part = next(dram_part for dram_part in PARTS if dram_part.startswith("DDR4"))
-    return TEMPLATE.format(
+    priced = [part for part in PARTS if dram_pj_per_byte(part) is not None]
+    unpriced = (part.partition("-")[0] for part in PARTS if part not in priced)
+    return Template((FOLDER / "new_accelerator.yaml").read_text(encoding="utf-8")).substitute(
         name=name,
         noc=", ".join(PRESETS["noc"]),
         accelerators=", ".join(accelerators[:4]) + ", ...",
-        parts=", ".join([*_by_energy(known=True)][:3]),
-        unpriced=", ".join(
-            dict.fromkeys(part.partition("-")[0] for part in _by_energy(known=False))
-        ),
-        part=part,
+        parts=", ".join(priced[:3]),
+        unpriced=", ".join(dict.fromkeys(unpriced)),
+        part=next(part for part in PARTS if part.startswith("DDR4")),
         numbers=", ".join(BITS),
         nodes=", ".join(NODES),
         areas=", ".join(CELL_UM2),

@@ -44,16 +44,17 @@ _A_GROUP: Final = "a mapping with operators and tree, or with keep and groups"
 
 
 class TextLine(str):
-    """A line of a mapping's text form, with its line number for messages."""
+    """A line of a mapping's text form, with its line number and its indentation in blanks."""
 
-    __slots__ = ("number",)
+    __slots__ = ("indent", "number")
 
     number: int
+    indent: int
 
-    def __new__(cls, text: str, number: int) -> Self:
-        """Make a line of a text and its number."""
+    def __new__(cls, text: str, number: int, indent: int) -> Self:
+        """Make a line of a text, its number and its indentation."""
         line = super().__new__(cls, text)
-        line.number = number
+        line.number, line.indent = number, indent
         return line
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from simaccel.errors import Fault, InputError, require_none
@@ -109,15 +108,6 @@ def _node_lines(nodes: Sequence[Any]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class _NumberedLine:
-    """A line of the text form: its number, its indentation in levels, and its text."""
-
-    number: int
-    indent: int
-    text: str
-
-
 def parse_text(text: str, file: str = _FILE) -> Mapping:
     """Return the mapping that a text describes; ``file``: its name in messages.
 
@@ -142,32 +132,31 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
     return tree
 
 
-def _lines(text: str) -> list[_NumberedLine]:
+def _lines(text: str) -> list[TextLine]:
     """Split a text into lines; a bar counts as a line, and the node after it as another."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.lstrip(" ")
         while rest == "|" or rest.startswith(_BAR):
-            found.append(_NumberedLine(number, len(line) - len(rest), "|"))
+            found.append(TextLine("|", number, len(line) - len(rest)))
             rest = rest[1:].lstrip(" ")
         if rest:
-            found.append(_NumberedLine(number, len(line) - len(rest), rest.rstrip()))
+            found.append(TextLine(rest.rstrip(), number, len(line) - len(rest)))
     return found
 
 
 class _Parser:
     """A parser of the lines of a text to a document (`documents`)."""
 
-    def __init__(self, lines: list[_NumberedLine], file: str) -> None:
+    def __init__(self, lines: list[TextLine], file: str) -> None:
         self.left, self.file = lines, file
 
     def _read(self, read: Callable[[str], Made], allowed: str) -> Made:
-        """Take the next line and parse it with ``read``."""
         if not self.left:
             raise InputError([Fault(self.file, "end", "nothing", allowed)])
         line = self.left.pop(0)
         try:
-            return read(line.text)
+            return read(line)
         except LineError as error:
             where = f"line {line.number}"
             raise InputError([Fault(self.file, where, error.value, error.allowed)]) from None
@@ -183,23 +172,23 @@ class _Parser:
         """
         if self.left:
             line = self.left[0]
-            raise InputError([Fault(self.file, f"line {line.number}", line.text, allowed)])
+            raise InputError([Fault(self.file, f"line {line.number}", str(line), allowed)])
 
     def mapping(self) -> dict[str, Any]:
         """Return the document of a mapping."""
         document = self._read(_header, _HEADER)
         document["groups"] = groups = []
         while self._is_inside(1):
-            groups.append(self._read_around() if self.left[0].text == "around" else self._group())
+            groups.append(self._read_around() if self.left[0] == "around" else self._group())
         self.end("group or around, indented by two spaces")
         return document
 
     def _read_around(self) -> dict[str, Any]:
         indent = self.left.pop(0).indent + 1
         keeps, groups = list[str](), []
-        if self._is_inside(indent) and self.left[0].text.startswith(_KEEP):
+        if self._is_inside(indent) and self.left[0].startswith(_KEEP):
             line = self.left.pop(0)
-            keeps.append(TextLine(line.text.removeprefix(_KEEP), line.number))
+            keeps.append(TextLine(line.removeprefix(_KEEP), line.number, line.indent))
         while self._is_inside(indent):
             groups.append(self._group())
         return {"keep": keeps, "groups": groups}
@@ -213,16 +202,15 @@ class _Parser:
     def tree(self, indent: int) -> list[Any]:
         """Return the document of the nodes at an indentation, with their branches."""
         nodes: list[Any] = []
-        while self.left and self.left[0].indent == indent and self.left[0].text != "|":
+        while self.left and self.left[0].indent == indent and self.left[0] != "|":
             line = self.left.pop(0)
-            text = TextLine(line.text, line.number)
-            has_branches = line.text.partition(" ")[0] in _WITH_BRANCHES
-            nodes.append({text: self._branches(indent + 1)} if has_branches else text)
+            has_branches = line.partition(" ")[0] in _WITH_BRANCHES
+            nodes.append({line: self._branches(indent + 1)} if has_branches else line)
         return nodes
 
     def _branches(self, least: int) -> list[list[Any]]:
         branches: list[list[Any]] = []
-        while self._is_inside(least) and self.left[0].text == "|":
+        while self._is_inside(least) and self.left[0] == "|":
             indent = self.left.pop(0).indent
             inner = self.left[0].indent if self.left else 0
             branches.append(self.tree(inner) if inner > indent else [])

@@ -57,7 +57,6 @@ def parse_precision(precision: object, source: str) -> Precision:
 
 
 def _parse_format(text: str, source: str) -> str:
-    """Return a number format that holds for all classes."""
     if text not in BITS:
         allowed = f"{suggest(text, BITS)}, or a text such as {EXAMPLE}"
         raise InputError([Fault(source, "precision", text, allowed)])

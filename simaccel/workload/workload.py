@@ -152,7 +152,6 @@ class Workload:
 
     @cached_property
     def _places(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """The places of operators and of tensors by their names."""
         first, second = (
             {name: at for at, name in enumerate(names)} for names in (self.by_name, self.tensors)
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import repeat
+
 from simaccel.analytic.link_work import LinkWork
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipAxis, Numbering
-from simaccel.hardware.collectives import Collective
+from simaccel.hardware.collectives import Collective, CollectiveCost, LinkAxis
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout
@@ -58,4 +63,14 @@ def least_cycles(exchange: Exchange, accelerator: Accelerator) -> int:
     """Return the cycles that its bytes take of all links of all chips."""
     pod = accelerator.pod
     cost = pod.cost(exchange.kind, exchange.n_bytes(exchange.most), exchange.axes)
-    return pod.link_rate.cycles(cost.all_links_bytes)
+    rates = [pod.axis_rate(axis).exact() / pod.link_rate.exact() for axis in exchange.axes]
+    return pod.link_rate.cycles(even_load(cost, exchange.axes, rates))
+
+
+def even_load(
+    cost: CollectiveCost, axes: Sequence[LinkAxis], rates: Iterable[Fraction | float] = repeat(1)
+) -> int:
+    """Return the least bytes over each link if the load were equal on all, by their rates."""
+    pairs = zip(axes, rates, strict=False)
+    links = sum(axis.links * rate for axis, rate in pairs if axis.size > 1)
+    return math.ceil((cost.sent_bytes - 1) / links) if links else 0

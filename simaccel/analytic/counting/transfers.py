@@ -282,7 +282,6 @@ class _Slide:
 
 
 def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str, Ints]]]:
-    """Yield all combinations of pieces of ranks, as (number, sizes)."""
     for one in itertools.product(*boxes.values()):
         weight = math.prod((n for n, _ in one), start=ONE)
         yield weight, {rank: size for rank, (_, size) in zip(boxes, one, strict=True)}

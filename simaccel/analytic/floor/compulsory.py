@@ -129,7 +129,6 @@ def _used_positions(
 
 
 def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
-    """Return the number of elements in the union of boxes."""
     counts = [math.prod(map(len, box)) for box in boxes]
     largest = boxes[counts.index(max(counts))]
     if math.prod(shape) > _MOST_MARKED or all(_is_within(box, largest) for box in boxes):

@@ -133,7 +133,6 @@ def _layers_of_run(model: Transformer, tokens: PhaseTokens, scope: str) -> Trans
 
 
 def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> None:
-    """Set the element sizes of single tensors."""
     named = {name: width for name, width in widths.items() if name not in CLASSES}
     faults = []
     for name, width in named.items():
@@ -233,7 +232,6 @@ def _layers(graph: Graph, scope: str, experts: ExpertLoad) -> str:
 def _layer(
     graph: Graph, layer_kind: LayerKind, experts: ExpertLoad, source: str, made: str
 ) -> None:
-    """Add a layer between two tensors."""
     model, prefix = graph.model, graph.prefix
     window, dense = layer_kind
     normed = _norm(graph, "norm1", source)

@@ -189,7 +189,6 @@ class Transformer:
 
     @property
     def _expert_parameters(self) -> int:
-        """Parameters of a layer's experts and router."""
         router = self.experts * (self.hidden + ("router" in self.biased))
         return self.experts * self.feed_forward_parameters + router + self.shared_parameters
 

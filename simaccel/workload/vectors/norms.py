@@ -29,7 +29,6 @@ def _compose(
     statistics: Callable[..., tuple[None, Statistics]],
     normalise: Callable[..., tuple[Array, Statistics]],
 ) -> Meaning:
-    """Return the meaning of a whole norm."""
     return lambda inputs, scale, _: normalise(inputs, scale, statistics(inputs, scale, ())[1])
 
 
