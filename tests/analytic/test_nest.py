@@ -12,13 +12,7 @@ from simaccel.analytic import known_blocks
 from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, edges, select_figures
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.known_blocks import (
-    Bits,
-    KnownBlocks,
-    Shape,
-    find_known,
-    number_blocks,
-)
+from simaccel.analytic.known_blocks import Bits, KnownBlocks, Shape, find_known, number_blocks
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group

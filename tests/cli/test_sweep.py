@@ -70,10 +70,7 @@ def test_a_section_is_swept_by_the_names_of_parts_and_accelerators(cli: Call) ->
 
 
 @given(
-    first=st.integers(1, 2**20),
-    factor=st.integers(2, 9),
-    times=st.integers(0, 6),
-    data=st.data(),
+    first=st.integers(1, 2**20), factor=st.integers(2, 9), times=st.integers(0, 6), data=st.data()
 )
 def test_a_geometric_sweep_multiplies(
     first: int, factor: int, times: int, data: st.DataObject

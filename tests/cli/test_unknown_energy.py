@@ -59,12 +59,6 @@ def test_fronts_of_energy_are_refused(cli: Call, tmp_path: Path) -> None:
     assert "bare gives no energies" in said
 
 
-def test_a_run_says_unknown_wherever_an_energy_would_stand(cli: Call, hw: Path) -> None:
-    shown = cli.printed(f"run --hw {hw} {GEMM} --detail")
-    assert "energy: unknown, bare gives no energies" in shown
-    assert "power: unknown, on the chip unknown" in shown
-
-
 def test_what_a_choice_gave_up_is_told_without_energies(cli: Call, tmp_path: Path) -> None:
     path = tmp_path / "bare.cfg"
     path.write_text(SHIPPED.replace("CALC", "USER"))

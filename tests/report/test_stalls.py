@@ -8,13 +8,7 @@ from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import speedup
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
 from simaccel.report.results import engines_table
-from simaccel.report.stalls import (
-    overview_table,
-    stalls_json,
-    verdicts,
-    waits_table,
-    what_if_table,
-)
+from simaccel.report.stalls import overview_table, stalls_json, verdicts, waits_table, what_if_table
 from simaccel.study.stall_analysis import Proposal, StallAnalysis
 from simaccel.trace import Stall
 

@@ -59,13 +59,6 @@ def test_what_is_said(name: str) -> None:
     assert " ".join(sentences(_scene(**CASES[name]["operator"]))) == CASES[name]["said"]
 
 
-def test_what_is_said_where_the_accelerator_is_unknown() -> None:
-    engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}}
-    assert " ".join(sentences(VerdictFigures(OperatorDiagnosis("A", 1000, engines)))) == (
-        "A waits 50% of its time: its transfers queue for DRAM bandwidth."
-    )
-
-
 @pytest.fixture
 def spatial() -> Accelerator:
     """2 B/cycle each way at 1 GHz, 3 cycles in and 1 out."""
@@ -108,16 +101,6 @@ def test_array_and_sfu_take_turns() -> None:
 def _operator(name: str, cycles: int, **engines: dict[str, int]) -> OperatorDiagnosis:
     idle: dict[str, dict[str, int]] = {one: {"idle": cycles} for one in ("array", "sfu")}
     return OperatorDiagnosis(name, cycles, idle | engines)
-
-
-def test_a_run_is_idle_in_some_operators() -> None:
-    gemm = _operator("L", 600, array={"busy": 600})
-    softmax = _operator("softmax", 400, sfu={"busy": 400})
-    total = OperatorDiagnosis(
-        TOTAL, 1000, {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 400}}
-    )
-    scene = VerdictFigures(total, operators=(gemm, softmax))
-    assert sentences(scene) == ["The run: the array is busy 60%, idle 40% (in softmax)."]
 
 
 def test_a_run_waits_mostly_in_some_operators() -> None:

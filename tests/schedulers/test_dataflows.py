@@ -28,13 +28,7 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
-from simaccel.workload import (
-    ModelDimensions,
-    Workload,
-    attention,
-    build,
-    gemm,
-)
+from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 from tests.draws import DRAWS, some
 from tests.refusals import refusal_of
 from tests.trees import vector

@@ -24,14 +24,7 @@ from simaccel.report.pods import measured_lines
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.study.placement import place_on
 from simaccel.verbs.running import Result
-from simaccel.workload import (
-    Conv,
-    Vector,
-    Workload,
-    conv2d,
-    layers_workload,
-    operand,
-)
+from simaccel.workload import Conv, Vector, Workload, conv2d, layers_workload, operand
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language.build import transformer
 from simaccel.workload.precision import with_precision

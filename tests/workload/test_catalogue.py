@@ -5,14 +5,7 @@ from typing import Any
 import pytest
 
 from simaccel.files.catalogue import FOLDER, Catalogue
-from simaccel.workload import (
-    MODELS,
-    NETWORKS,
-    TRANSFORMERS,
-    build,
-    load_document,
-    parse_workload,
-)
+from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, build, load_document, parse_workload
 from simaccel.workload.attention import attention_model, find_model, parse_model
 from tests.refusals import refusal_of
 

@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.workload import (
-    NETWORKS,
-    Conv,
-    Network,
-    Product,
-    find_network,
-    network,
-)
+from simaccel.workload import NETWORKS, Conv, Network, Product, find_network, network
 from tests.refusals import refusal_of
 
 # Sze et al., Efficient Processing of Deep Neural Networks, Proc. IEEE 2017, table II: weights and

@@ -255,12 +255,7 @@ CASES: dict[str, tuple[str | list[Any], str, str | dict[str, Any], list[str]]] =
         "b:float=0.5",
         [],
     ),
-    "a bias": (
-        "y = Gemm(x, w, c)",
-        "x[4,8]",
-        "w[8,6] c[6]",
-        [],
-    ),
+    "a bias": ("y = Gemm(x, w, c)", "x[4,8]", "w[8,6] c[6]", []),
     "states before": (
         '"", y = RNN <hidden_size = 6> (x, w, r, "", "", h)',
         "x[3,2,5] h[1,2,6]",
@@ -279,12 +274,7 @@ CASES: dict[str, tuple[str | list[Any], str, str | dict[str, Any], list[str]]] =
         "",
         ["s"],
     ),
-    "an output whose rows repeat": (
-        "e = Tile(x, t); y = Relu(e)",
-        "x[2,8]",
-        "t=[3,1]",
-        ["y"],
-    ),
+    "an output whose rows repeat": ("e = Tile(x, t); y = Relu(e)", "x[2,8]", "t=[3,1]", ["y"]),
     "an output that is a copy": (
         "y = Concat <axis = 0> (k, x); z = MatMul(y, w)",
         "k[7,8] x[1,8]",

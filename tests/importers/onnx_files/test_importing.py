@@ -196,11 +196,7 @@ UNEQUAL = [
     ("y = Conv<group=2>(image, w)", "w[6,4,3,3]", "4 channels, filters of 8"),
     ("y = Conv<group=2>(image, w)", "w[6,2,3,3]", ""),
     ("y = Conv<kernel_shape=[5, 5]>(image, w)", "w[6,4,3,3]", "filters of 3x3, a kernel_"),
-    (
-        "y = Conv<strides=[0, 1]>(image, w)",
-        "w[6,4,3,3]",
-        "a window, stride or dilation of 0",
-    ),
+    ("y = Conv<strides=[0, 1]>(image, w)", "w[6,4,3,3]", "a window, stride or dilation of 0"),
     ("y = ConvTranspose(image, w)", "w[3,6,3,3]", "4 channels, filters of 3"),
 ]
 

@@ -433,12 +433,7 @@ def test_recurrent_layers_of_one_unit(kind: str, gates: int, tmp_path: Path) -> 
 def test_recurrent_layers_of_many_steps(kind: str, gates: int, tmp_path: Path) -> None:
     nodes = [node(kind, ["x", "w", "r"], ["y"], hidden_size=5)]
     weights = f"w[1,{gates * 5},6] r[1,{gates * 5},5]"
-    path = write(
-        tmp_path,
-        "x[80,2,6] -> y[80,1,2,5]",
-        nodes,
-        weights,
-    )
+    path = write(tmp_path, "x[80,2,6] -> y[80,1,2,5]", nodes, weights)
     assert load_onnx(path).workload.macs == 80 * 2 * gates * 5 * (6 + 5)
 
 

@@ -1,6 +1,6 @@
 """Graphs whose operators share tensors: values against onnx's own evaluator, and what breaks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,35 +168,6 @@ def _turned(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
 STEPS = (_conv, _conv, _pool, _squeezed, _summed, _joined, _cut, _turned)
 
 
-@settings(max_examples=20 * DRAWS, deadline=None)
-@given(data=st.data())
-def test_values_are_those_of_the_model(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Links, borders, boxes, broadcasts and views: the same values as onnx's evaluator.
-
-    Only of graphs without a break: what a reader has of its own isn't of the model's inputs.
-    """
-
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
-    graph = Graph((draw(1, 2), draw(1, 3), draw(1, 6), draw(2, 6)), seed=draw(0, 9))
-    last = graph.add("Relu", ["x"], graph.input)
-    for _ in range(draw(1, 6)):
-        last = STEPS[draw(0, len(STEPS) - 1)](graph, last, draw)
-    if draw(0, 1):
-        n, c, h, w = graph.shape[last]
-        flat = graph.add("Flatten", [last], (n, c * h * w))
-        last = graph.add("MatMul", [flat, graph.weight((c * h * w, 3))], (n, 3))
-    if graph.nodes[-1].op_type == "Concat":
-        last = graph.add("Relu", [last], graph.shape[last])
-    imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
-    assert not imported.workload.account.entries_of("not taken")
-    if not imported.through_dram:
-        _agrees(graph, imported, last)
-
-
 def _projected(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
     n, rows, size = graph.shape[given]
     wide = draw(1, 4)
@@ -262,7 +233,6 @@ def _regrouped(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
     return graph.add("Reshape", [wide, graph.ints(n, rows, 3)], (n, rows, 3))
 
 
-KINDS = ("input", "output", "input", "output")
 SEQUENCES = (
     *(_projected, _attended, _halves, _swapped, _centred, _along, _regrouped),
     lambda graph, given, _: graph.add("Softmax", [given], graph.shape[given], axis=-1),
@@ -271,21 +241,46 @@ SEQUENCES = (
 
 @settings(max_examples=20 * DRAWS, deadline=None)
 @given(data=st.data())
-def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Products, attentions, transposes, halves, means and reshapes, as in transformers."""
+@pytest.mark.parametrize(
+    ("steps", "most"), [(STEPS, (2, 3, 6, 6)), (SEQUENCES, (2, 4, 5))], ids=["images", "sequences"]
+)
+def test_values_are_those_of_the_model(
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: Sequence[Callable[..., str]],
+    most: tuple[int, ...],
+) -> None:
+    """Links, borders, boxes, broadcasts and views: the same values as onnx's evaluator.
+
+    Only of graphs without a break: what a reader has of its own isn't of the model's inputs.
+    """
 
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    graph = Graph((draw(1, 2), draw(1, 4), draw(1, 5)), seed=draw(0, 9))
+    graph = Graph(tuple(draw(1 + (at == 3), size) for at, size in enumerate(most)), draw(0, 9))
     last = graph.add("Relu", ["x"], graph.input)
     for _ in range(draw(1, 6)):
-        last = SEQUENCES[draw(0, len(SEQUENCES) - 1)](graph, last, draw)
-    last = graph.add("Relu", [last], graph.shape[last])
+        last = steps[draw(0, len(steps) - 1)](graph, last, draw)
+    if steps is STEPS and draw(0, 1):
+        n, c, h, w = graph.shape[last]
+        flat = graph.add("Flatten", [last], (n, c * h * w))
+        last = graph.add("MatMul", [flat, graph.weight((c * h * w, 3))], (n, 3))
+    if steps is SEQUENCES or graph.nodes[-1].op_type == "Concat":
+        last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
     assert not imported.workload.account.entries_of("not taken")
     if not imported.through_dram:
         _agrees(graph, imported, last)
+
+
+KINDS = ("input", "output", "input", "output")
+
+
+def _begun(shape: tuple[int, ...]) -> tuple[Graph, str]:
+    """Return a graph that begins with a Relu, and what that makes."""
+    graph = Graph(shape, seed=1)
+    return graph, graph.add("Relu", ["x"], shape)
 
 
 def _kinds(imported: ImportedWorkload) -> dict[str, str]:
@@ -294,8 +289,7 @@ def _kinds(imported: ImportedWorkload) -> dict[str, str]:
 
 def test_what_is_no_view_is_stored_and_said(tmp_path: Path) -> None:
     """A reshape that cuts channels breaks the link: 6 channels as 2 x 3, moved to the front."""
-    graph = Graph((1, 6, 2, 2), seed=1)
-    first = graph.add("Relu", ["x"], (1, 6, 2, 2))
+    graph, first = _begun((1, 6, 2, 2))
     cut = graph.add("Reshape", [first, graph.ints(1, 2, 3, 4)], (1, 2, 3, 4))
     last = graph.add("Relu", [cut], (1, 2, 3, 4))
     imported = _imported(graph, tmp_path, [last])
@@ -305,18 +299,12 @@ def test_what_is_no_view_is_stored_and_said(tmp_path: Path) -> None:
         "addresses what is stored",
         "relu",
     ]
-    assert _kinds(imported) == {
-        "t0.I": "input",
-        "t0.O": "output",
-        "t2.I": "input",
-        "t2.O": "output",
-    }
+    assert _kinds(imported) == dict(zip(("t0.I", "t0.O", "t2.I", "t2.O"), KINDS, strict=True))
 
 
 def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
     """A depth-wise convolution of one position: no array has anything to add up there."""
-    graph = Graph((1, 4, 1, 1), seed=1)
-    first = graph.add("Relu", ["x"], (1, 4, 1, 1))
+    graph, first = _begun((1, 4, 1, 1))
     last = graph.add("Conv", [first, graph.weight((4, 1, 1, 1))], (1, 4, 1, 1), group=4)
     imported = _imported(graph, tmp_path, [last])
     assert [one.why for one in imported.workload.account.entries] == ["relu", "product"]
@@ -327,8 +315,7 @@ def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
 
 def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None:
     """An operator sees one box of a tensor: the other half comes from DRAM; values are right."""
-    graph = Graph((2, 3, 4), seed=1)
-    first = graph.add("Relu", ["x"], (2, 3, 4))
+    graph, first = _begun((2, 3, 4))
     last = _halves(graph, first, lambda low, _: low)
     imported = _imported(graph, tmp_path, [last])
     assert imported.through_dram == ("t0.O",)
@@ -338,8 +325,7 @@ def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None
 
 
 def test_a_mean_over_one_element_is_that_element(tmp_path: Path) -> None:
-    graph = Graph((2, 1, 3), seed=1)
-    first = graph.add("Relu", ["x"], (2, 1, 3))
+    graph, first = _begun((2, 1, 3))
     last = graph.add("ReduceMean", [first], (2, 3), axes=[1], keepdims=0)
     imported = _imported(graph, tmp_path, [last])
     _agrees(graph, imported, last)
@@ -348,8 +334,7 @@ def test_a_mean_over_one_element_is_that_element(tmp_path: Path) -> None:
 
 def test_dimensions_that_are_grouped_are_views(tmp_path: Path) -> None:
     """Rows and columns as one dimension, which a product sums over as two ranks."""
-    graph = Graph((1, 6, 2, 5), seed=1)
-    first = graph.add("Relu", ["x"], (1, 6, 2, 5))
+    graph, first = _begun((1, 6, 2, 5))
     flat = graph.add("Reshape", [first, graph.ints(1, 6, 10)], (1, 6, 10))
     last = graph.add("MatMul", [flat, graph.weight((10, 4))], (1, 6, 4))
     imported = _imported(graph, tmp_path, [last])
@@ -360,8 +345,7 @@ def test_dimensions_that_are_grouped_are_views(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outputs", [["t2"], ["t1", "t2"]])
 def test_an_output_of_the_graph_goes_to_dram(tmp_path: Path, outputs: list[str]) -> None:
-    graph = Graph((1, 3, 4, 4), seed=1)
-    first = graph.add("Relu", ["x"], (1, 3, 4, 4))
+    graph, first = _begun((1, 3, 4, 4))
     second = graph.add("Relu", [first], (1, 3, 4, 4))
     graph.add("Relu", [second], (1, 3, 4, 4))
     kinds = _kinds(_imported(graph, tmp_path, outputs))
@@ -373,8 +357,7 @@ def test_an_output_of_the_graph_goes_to_dram(tmp_path: Path, outputs: list[str])
 
 
 def test_parts_that_someone_else_reads_are_not_joined(tmp_path: Path) -> None:
-    graph = Graph((1, 3, 4, 4), seed=1)
-    first = graph.add("Relu", ["x"], (1, 3, 4, 4))
+    graph, first = _begun((1, 3, 4, 4))
     second = graph.add("Relu", [first], (1, 3, 4, 4))
     both = graph.add("Concat", [first, second], (1, 6, 4, 4), axis=1)
     last = graph.add("Relu", [both], (1, 6, 4, 4))

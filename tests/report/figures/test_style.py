@@ -24,12 +24,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.trace.schema import CAUSES
-from simaccel.workload import (
-    gemm,
-    layers_workload,
-    network,
-    transformer,
-)
+from simaccel.workload import gemm, layers_workload, network, transformer
 from simaccel.workload.layers import Product
 from tests.trees import einsum, workload
 
@@ -119,8 +114,6 @@ def test_the_same_figure_gives_the_same_bytes_whatever_the_settings(
 TARGETS = {
     "a.jpg": r"a\.jpg: suffix: got '\.jpg'; (did you mean '\.png'\?|allowed: one of \.png, \.svg)",
     "a": r"a: suffix: got 'a'; allowed: one of \.png, \.svg, \.pdf",
-    "missing/a.png": r"missing/a\.png: output folder: got '.*; allowed: an existing folder",
-    "folder.png": r"folder\.png: output: got 'a folder'; allowed: the path of a file",
     "old.svg": r"old\.svg: output: got 'a file that exists'; allowed: a new file, or --force",
 }
 
@@ -128,7 +121,6 @@ TARGETS = {
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_that_cannot_be_is_refused_with_what_may_be(name: str, tmp_path: Path) -> None:
     (tmp_path / "old.svg").write_text("old")
-    (tmp_path / "folder.png").mkdir()
     with pytest.raises(InputError, match=TARGETS[name]):
         require_figure_target(tmp_path / name)
     assert (tmp_path / "old.svg").read_text() == "old"
@@ -142,26 +134,17 @@ def test_force_replaces_a_file_and_suffixes_may_be_capitals(tmp_path: Path) -> N
     assert [one.name for one in tmp_path.iterdir()] == ["old.SVG"]
 
 
-@pytest.fixture(params=[OSError("disk full"), KeyboardInterrupt()], ids=["disk", "Ctrl-C"])
-def accident(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> BaseException:
-    """Something goes wrong when half of the file is there."""
-
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def savefig(_: Figure, path: Path, **__: object) -> None:
         path.write_text("half")
-        raise wrong
+        raise OSError("disk full")
 
-    wrong: BaseException = request.param
     monkeypatch.setattr(Figure, "savefig", savefig)
-    return wrong
-
-
-def test_an_accident_leaves_the_old_file_and_nothing_else(
-    accident: BaseException, tmp_path: Path
-) -> None:
     target = tmp_path / "old.pdf"
     target.write_text("old")
-    wanted = InputError if isinstance(accident, OSError) else KeyboardInterrupt
-    with style(), pytest.raises(wanted):
+    with style(), pytest.raises(InputError):
         save_figure(drawn(), target, force=True)
     assert target.read_text() == "old"
     assert [one.name for one in tmp_path.iterdir()] == ["old.pdf"]

@@ -1,6 +1,5 @@
 """The figures of a sweep and of a comparison show the figures of their rows."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -89,21 +88,6 @@ def test_a_list_in_any_order_is_a_line_from_left_to_right() -> None:
     x, y = line(drawn(rows([4096, 1024, 2048])).axes[0], "flex")
     assert x == [1024, 2048, 4096]
     assert y == pytest.approx([100 / 7, 200 / 7, 0])
-
-
-def test_what_does_not_run_is_a_gap_and_a_cross_under_the_axis() -> None:
-    axes = drawn(rows([1024, 2048, 4096], fails=2)).axes[0]
-    x, y = line(axes, "flat")
-    assert x == [1024, 2048, 4096]
-    assert [math.isnan(share) for share in y] == [True, True, False]
-    crosses = list(zip(*line(axes, "does not run"), strict=True))
-    heights = {height for _, height in crosses}
-    assert len(heights) == 2
-    assert sorted(crosses) == sorted((x, y) for x in (1024, 2048) for y in heights)
-    ticks = dict(zip(axes.get_yticks(), axes.get_yticklabels(), strict=True))
-    assert sorted(ticks[height].get_text() for height in heights) == ["flash", "flat"]
-    assert axes.get_ylim()[0] < min(heights)
-    assert max(heights) < 0
 
 
 def test_stacks_are_shares_with_nothing_where_nothing_ran() -> None:

@@ -17,13 +17,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import BUFFER, Keep, Loop, Spread
 from simaccel.schedulers import Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective, Strategy
-from simaccel.search.mapspace.blocks import (
-    ELITE,
-    BlockTask,
-    MapspaceProblem,
-    Population,
-    run_block,
-)
+from simaccel.search.mapspace.blocks import ELITE, BlockTask, MapspaceProblem, Population, run_block
 from simaccel.search.mapspace.mapping_target import MappingTarget, NotNestableError
 from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_einsum
 from simaccel.search.mapspace.ordered_tilings import OrderedTilings, best_orders

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.workload import (
-    TRANSFORMERS,
-    Transformer,
-    class_of,
-    find_transformer,
-    transformer,
-)
+from simaccel.workload import TRANSFORMERS, Transformer, class_of, find_transformer, transformer
 from simaccel.workload.language.experts import expert_counts
 from simaccel.workload.language.phase import PhaseTokens
 from tests.data_files import data_beside
