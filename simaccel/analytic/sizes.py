@@ -15,7 +15,7 @@ def divisors(size: int) -> Ints:
     """
     low = np.arange(1, math.isqrt(size) + 1)
     low = low[size % low == 0]
-    return ints(np.unique(np.concatenate([low, size // low])))
+    return ints(sorted({*low.tolist(), *(size // low).tolist()}))
 
 
 def even_pieces(size: int, most: int | None = None) -> Ints:

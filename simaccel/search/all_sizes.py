@@ -71,7 +71,7 @@ def all_sizes(grid: CandidateSet, below: float, most: int, least: float = 0.0) -
     is_known = isinstance(array, ArraySpec) and not (array.diagonal and space.ranks["g"])
     if not is_known or not 1 < max(space.counts.values()) <= most:
         return None
-    kinds = [STATIONARITIES[index] for index in np.unique(held)]
+    kinds = [STATIONARITIES[index] for index in sorted(set(np.ravel(held).tolist()))]
     families: list[Family] = []
     bounds: list[Ints] = []
     tilings_of = [(kind, space.tilings(kind, most)) for kind in kinds]

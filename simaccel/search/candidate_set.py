@@ -154,7 +154,7 @@ class CandidateSet:
     def include_far(self) -> None:
         """Include the candidates that were left out, behind the others."""
         known, every = self.columns, self._count(every=True)
-        new = np.isin(every.place, known.place, invert=True)
+        new = np.isin(every.place, known.place, assume_unique=True, invert=True)
         pairs = zip(known, every, strict=True)
         self.columns = Columns(*(np.concatenate([own, more[new]]) for own, more in pairs))
 
@@ -199,7 +199,7 @@ class CandidateSet:
             for node in nodes(family.branch)
             if isinstance(node, FamilyLoops)
         )
-        sizes = map(np.unique, (tile for node in loops for tile in node.tiles))
+        sizes = (sorted(set(np.ravel(tile).tolist())) for node in loops for tile in node.tiles)
         return all((np.diff(tile) == np.gcd.reduce(tile)).all() for tile in sizes)  # without a gap
 
     def fitting(self, room: int, value: float | None = None) -> Ints:

@@ -81,7 +81,7 @@ def find_far(bounds: Ints, space: Ints, holding: Column, times: float) -> tuple[
     Compared are those with the same stationarities.
     """
     ends = max(space.min(), 1), space.max() + 1
-    rooms = ints(np.unique([space.min(), *np.geomspace(*ends, _ROOMS).astype(np.int64)]))
+    rooms = ints(sorted({space.min(), *np.geomspace(*ends, _ROOMS).astype(np.int64)}))
     at = np.searchsorted(rooms, space, side="right") - 1
     width = rooms.size + 1
     code = holding.astype(np.int64) * width + at
@@ -107,7 +107,7 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
     few = list(shape)
     for axis in range(len(shape)):
         along = [array for array in numbers if array.shape[axis] > 1]
-        if len(along) == 1 and np.unique(along[0]).size == along[0].shape[axis] == along[0].size:
+        if len(along) == 1 and few[axis] == along[0].size == len(set(along[0].ravel().tolist())):
             numbers = [array for array in numbers if array is not along[0]]
             few[axis] = 1  # candidates that differ along this axis alone are no repeats
     columns = [np.unique(array, return_inverse=True) for array in numbers]

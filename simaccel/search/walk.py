@@ -100,7 +100,7 @@ class CandidateWalk:
             step = 1 if at < EFFORT.at_once else EFFORT.at_once
             turn = fits[at : at + step][bounds[at : at + step] < self.best]
             gained = self._run(turn, stopping)
-            counted = int((~np.isin(turn, self.of_each)).sum())
+            counted = int((~np.isin(turn, self.of_each, assume_unique=True)).sum())
             idle = 0 if gained or at < each else idle + counted
             at += step
         if at >= fits.size and far_bound < self.best:
@@ -144,7 +144,7 @@ class CandidateWalk:
         columns = self.candidates.columns
         likely, holding = columns.likely[fits], columns.holding[fits]
         soon = _are_lowest(bounds, EFFORT.ordered) | _are_lowest(likely, EFFORT.ordered)
-        for number in np.unique(holding):
+        for number in set(holding.tolist()):
             of_it = np.flatnonzero(holding == number)
             soon[of_it[_are_lowest(bounds[of_it], EFFORT.holdings)]] = True
         return np.flatnonzero(soon), np.flatnonzero(~soon)
@@ -164,9 +164,7 @@ class CandidateWalk:
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
             family = candidates.family_of(fits[order])
-            few = [
-                np.flatnonzero(family == number)[: EFFORT.of_each] for number in np.unique(family)
-            ]
+            few = [np.flatnonzero(family == one)[: EFFORT.of_each] for one in set(family.tolist())]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
         if not candidates.is_throttled or candidates.objective != "cycles":

@@ -75,7 +75,9 @@ def join_slopes(fronts: list[SkiSlope]) -> SkiSlope:
     buffers nothing runs.
     """
     least = max(front.smallest for front in fronts)
-    rooms = np.unique(np.concatenate([front.buffer[front.buffer >= least] for front in fronts]))
+    rooms = np.array(
+        sorted({room for front in fronts for room in front.buffer.tolist() if room >= least})
+    )
     columns = [np.searchsorted(front.buffer, rooms, side="right") - 1 for front in fronts]
     moved = sum(
         (front.accesses[at] for front, at in zip(fronts, columns, strict=True)), start=ints(0)

@@ -256,7 +256,7 @@ class _Orders:
         """
         sets = self._know_orders(active)
         cases = sets << len(self.tensors) | moved
-        new = np.unique(cases[self._numbers[cases] < 0]).tolist()
+        new = sorted(set(cases[self._numbers[cases] < 0].tolist()))
         for code in new:
             self._numbers[code] = len(self._keys)
             self._keys[code] = self._find_undominated(*divmod(code, 1 << len(self.tensors)))
@@ -285,8 +285,7 @@ class _Orders:
         sets = np.zeros(len(active), dtype=np.int64)
         for rank, bit in enumerate(self._bits.tolist()):
             sets += active[:, rank] * np.int64(bit)
-        missing = np.unique(sets[self._counts[sets] == 0])
-        for bits in missing.tolist():
+        for bits in sorted(set(sets[self._counts[sets] == 0].tolist())):
             inside = tuple(rank for rank in range(len(self._bits)) if bits >> rank & 1)
             outside = [rank for rank in range(len(self._bits)) if not bits >> rank & 1]
             orders = distinct_orders(inside, tuple(self.tensors.values()), self.fixed)
