@@ -10,7 +10,6 @@ from binascii import crc32
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Final, TextIO
 
 from simaccel.errors import Fault, InputError
@@ -103,7 +102,7 @@ def real_path(path: str | Path) -> Path:
 
 def partial_path(path: Path) -> Path:
     """Return the path of the temporary file beside ``path``, with process and host in its name."""
-    writer = f"{os.getpid()}-{_host()}-{token_hex(4)}"
+    writer = f"{os.getpid()}-{_host()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_stem(path)}.{writer}{PARTIAL}")
 
 
