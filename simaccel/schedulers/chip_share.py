@@ -45,8 +45,8 @@ from simaccel.schedulers.splits import (
     split_by_name,
 )
 from simaccel.workload import Workload
-from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import EXPECTED, GROUPED, parts_of
+from simaccel.workload.stages import with_parameters
 
 UNSEARCHED: Final = "naive"
 """The family of dataflows with fixed tile sizes, which need no search: naive, naive-...."""
@@ -276,12 +276,12 @@ def _group_for_ways(workload: Workload, ways: int) -> Workload:
     wrong = not parts or not experts or not _is_plain(workload)
     if wrong or (divides and spread != GROUPED):
         return workload
-    return parse_workload({**workload.parameters, "experts": f"{GROUPED}:{parts}:{ways}"})
+    return with_parameters(workload, experts=f"{GROUPED}:{parts}:{ways}")
 
 
 def _is_plain(workload: Workload) -> bool:
     """Return whether it is the whole workload of its parameters, and no compiler has changed it."""
-    return parse_workload(workload.parameters).fingerprint == workload.fingerprint
+    return with_parameters(workload).fingerprint == workload.fingerprint
 
 
 def grouped_experts(workload: Workload, chips: ChipPod) -> Iterator[Workload]:
@@ -302,7 +302,7 @@ def grouped_experts(workload: Workload, chips: ChipPod) -> Iterator[Workload]:
         if ways and experts % ways[0]:
             forms.append(f"{GROUPED}:{parts}:{ways[0]}")
         for form in forms:
-            grouped = parse_workload({**parameters, "experts": form})
+            grouped = with_parameters(workload, experts=form)
             if grouped.fingerprint not in known:
                 known.add(grouped.fingerprint)
                 yield grouped

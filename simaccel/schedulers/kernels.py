@@ -18,7 +18,7 @@ from simaccel.search.candidate_set import capacity
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
-from simaccel.workload.files import parse_workload
+from simaccel.workload.stages import with_parameters
 from simaccel.workload.vectors.single_pass import COPY
 
 CONVERTED: Final = "converted"
@@ -80,7 +80,7 @@ def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
     if rows is None or is_asked or not is_prefill:
         return workload
     blocks = max(1, -(-int(parameters["prompt"]) // rows))
-    return replace(parse_workload({**parameters, "causal_blocks": blocks}), split=workload.split)
+    return replace(with_parameters(workload, causal_blocks=blocks), split=workload.split)
 
 
 @dataclass

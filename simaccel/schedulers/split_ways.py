@@ -25,9 +25,9 @@ from simaccel.schedulers.parallel import (
     spread_over,
 )
 from simaccel.workload import AffineDimension, Einsum, Operator, Vector, Workload
-from simaccel.workload.files import parse_workload
 from simaccel.workload.language.experts import GROUPED, parts_of
 from simaccel.workload.roles import window_ranks
+from simaccel.workload.stages import with_parameters
 
 _TOKENS: Final = "n"
 """The rank of a transformer's tokens."""
@@ -342,7 +342,7 @@ def degrees_of_fewer_groups(
     or the batch.
     """
     spread = f"{GROUPED}:{parts_of(workload.parameters['experts'])}:{groups}"
-    fewer = parse_workload({**workload.parameters, "experts": spread})
+    fewer = with_parameters(workload, experts=spread)
     for name in ("tensor", "data"):
         wider = {name: getattr(degrees, name) * degrees.expert // groups, "expert": groups}
         with suppress(InputError):

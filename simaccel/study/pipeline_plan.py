@@ -28,13 +28,13 @@ from simaccel.schedulers.parallel import degrees_of
 from simaccel.study.placement import place_on
 from simaccel.study.points import Point
 from simaccel.workload import Workload
-from simaccel.workload.files import parse_workload
 from simaccel.workload.stages import (
     STAGE_INPUT,
     STAGE_OUTPUT,
     kinds_of_layers,
     layer_count,
     stage_of,
+    with_parameters,
 )
 
 _TOKEN_BYTES = 4
@@ -123,10 +123,7 @@ def plan_pipeline(point: Point) -> PipelinePlan:
         raise InputError([Fault("--pipeline-parallel", "mapping", dataflow.dataflow, allowed)])
     accelerator, group, chosen = require_stages(point)
     batch: int = workload.parameters["batch"]
-    parts = [
-        parse_workload({**load.workload.parameters, "batch": batch // chosen})
-        for load in point.loads
-    ]
+    parts = [with_parameters(load.workload, batch=batch // chosen) for load in point.loads]
     if options.expert_parallel:
         parts = [with_split(part, accelerator, options, dataflow) for part in parts]
     whole = place_on(parts[0], accelerator)

@@ -1,4 +1,7 @@
-"""Pipeline stages of a transformer: a part of its layers, with or without embedding and head."""
+"""Workloads made from the parameters of others: with new ones, or stages of a pipeline.
+
+A stage has a part of a transformer's layers, with or without embedding and head.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simaccel.workload.files import parse_workload
 from simaccel.workload.language.model import LayerKind, find_transformer, values_of_layers
 from simaccel.workload.workload import Workload
 
@@ -15,6 +17,15 @@ STAGE_INPUT = "X"
 """The tensor that the first layer reads."""
 STAGE_OUTPUT = "Xout"
 """The tensor that the last layer writes."""
+
+
+def with_parameters(workload: Workload, **changes: object) -> Workload:
+    """Return the workload of a workload's `parameters`, some of them changed.
+
+    Raises:
+        InputError: it can't have them.
+    """
+    return _parse({**workload.parameters, **changes})
 
 
 def layer_count(workload: Workload) -> int:
@@ -43,7 +54,7 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
     windows, dense = map(list, zip(*kinds_of_layers(workload, first, count), strict=True))
     kinds: dict[str, object] = {"windows": windows, "dense": dense}
     kinds |= {} if any(dense) else {"dense_ff": 0}
-    whole = parse_workload({**document, field: count, **kinds})
+    whole = _parse({**document, field: count, **kinds})
     names = [operator.name for operator in whole.operators]
     made = [operator.output.tensor for operator in whole.operators]
     start = 0 if first == 0 else made.index(STAGE_INPUT) + 1
@@ -55,6 +66,12 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
         once=frozenset(whole.once & set(chosen)),
         parameters=whole.parameters,
     )
+
+
+def _parse(document: Mapping[str, object]) -> Workload:
+    from simaccel.workload.files import parse_workload  # noqa: PLC0415 - has forms of all kinds
+
+    return parse_workload(document)
 
 
 def _document(workload: Workload) -> dict[str, Any]:
