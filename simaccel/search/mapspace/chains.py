@@ -194,7 +194,7 @@ class ChainTable:
         for step, mark in zip(reversed(self._steps), reversed(marks[:-1]), strict=True):
             inner = np.zeros((len(step.first), width), dtype=np.int64)
             bits = np.where(step.pieces > 1, mark, 0)
-            for union in chains.any(axis=0).nonzero()[0].tolist():
+            for union in np.flatnonzero(chains.any(axis=0)).tolist():
                 to = bits | union
                 np.add.at(inner, (step.state, to), chains[step.following, union])
             chains = inner
