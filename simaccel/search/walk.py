@@ -164,7 +164,8 @@ class CandidateWalk:
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
             family = candidates.family_of(fits[order])
-            few = [np.flatnonzero(family == one)[: EFFORT.of_each] for one in set(family.tolist())]
+            every = set(family.tolist())
+            few = [np.flatnonzero(family == number)[: EFFORT.of_each] for number in every]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
         if not candidates.is_throttled or candidates.objective != "cycles":
