@@ -223,16 +223,6 @@ class FreeArray(ArraySpec):
         """Return the cycles after the last fold."""
         return super().tail_cycles(grid, stationarity) * int(self.timed == "skewed")
 
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Latency before a pass."""
-        return super().lead_latency_cycles * int(self.timed == "skewed")
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Latency after a pass."""
-        return super().tail_latency_cycles * int(self.timed == "skewed")
-
 
 def without_loading(accelerator: Accelerator) -> Accelerator:
     """Return an accelerator whose systolic array is loaded and unloaded in no time.

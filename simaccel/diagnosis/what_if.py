@@ -24,7 +24,7 @@ from simaccel.diagnosis.limits import (
     waits_of_unit,
     without_loading,
 )
-from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec, Stationarity
+from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec
 from simaccel.hardware.cores import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.sfu import InPasses
@@ -250,7 +250,7 @@ _SECTIONS: Final[dict[str, Callable[[Accelerator], Accelerator]]] = {
 class FreePes(SpatialArraySpec):
     """A spatial array whose passes take no cycles; what they move stays."""
 
-    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
+    def pass_cycles(self, steps: int) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
         """Return 0: no cycles for a pass."""
         return 0
 

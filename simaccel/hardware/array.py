@@ -349,20 +349,6 @@ class ArraySpec(Spec):
         # sums start on their way when the stream ends, not when those before them have left
         return high + wide - 2 + high - 1 - (larger(stream, high) - stream)
 
-    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:
-        """Return the cycles of a pass of ``steps`` cycles on ``pes`` (rows, columns): a fold's."""
-        return self.fold_cycles(*pes, steps, stationarity)
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Cycles of shifting in a stationary tile, if that happens during the pass before."""
-        return self.rows * int(self.overlap != "none")
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Skew in cycles from the last step of a pass to its last output; delays nothing else."""
-        return (self.rows + self.cols - 2) * int(self.overlap == "stream")
-
     def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:
         """Return the cycles of C[m, n] += A[m, k] B[k, n] with unlimited memory and NoC.
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from simaccel.hardware.dataflow import ConstraintText
-from simaccel.hardware.fold_grid import Stationarity
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.precision import MultipliedAsSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
@@ -96,16 +95,6 @@ class SpatialArraySpec(Spec):
         """Peak MACs per cycle, including all vector units and lanes of the PEs."""
         return self.rows * self.cols * self.vectors * self.lanes
 
-    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - of systolic arrays
-        """Return ``steps``, the cycles of a pass: a spatial array has no fill."""
+    def pass_cycles(self, steps: int) -> int:
+        """Return ``steps``, the cycles of a pass: PEs with memories of their own have no fill."""
         return steps
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Cycles from a tile's arrival to its use: none."""
-        return 0
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Cycles from the last step of a pass to its last output: none."""
-        return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import way_outside
 from simaccel.machine.instructions import Amounts
 from simaccel.program.program import (
@@ -45,13 +45,6 @@ def bytes_of_pass(command: Compute, steps: Steps, accelerator: Accelerator) -> A
         _access(carried, tile, moved, _on_pipe(moved, accelerator), reads=True)
     _access(carried, command.out, steps.writes, steps.writes.outer, reads=False)
     return tuple(carried.items())
-
-
-def held_in_pes(command: Compute) -> Stationarity:
-    """Return the operand that the PEs hold during a pass; the others are streamed."""
-    if command.out.place != BUFFER:
-        return "os"
-    return "is" if command.inputs[0].place != BUFFER else "ws"
 
 
 def _access(

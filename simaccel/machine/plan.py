@@ -12,7 +12,7 @@ from typing import TypeVar
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
 from simaccel.hardware.memory import leaves_core
-from simaccel.machine.command_traffic import bytes_of_pass, bytes_of_transfer, held_in_pes
+from simaccel.machine.command_traffic import bytes_of_pass, bytes_of_transfer
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.numbers import in_bytes
@@ -266,9 +266,10 @@ def _root(
 def _pass(
     step: Instruction, command: Compute, work: Steps, accelerator: Accelerator
 ) -> Instruction:
-    pace = accelerator.array.cycles_per_mac(tile.view.element for tile in command.inputs)
+    array = accelerator.spatial
+    pace = array.cycles_per_mac(tile.view.element for tile in command.inputs)
     op = _moves(step, bytes_of_pass(command, work, accelerator), accelerator)
-    op.cycles = accelerator.array.pass_cycles(work.steps * pace, work.pes, held_in_pes(command))
+    op.cycles = array.pass_cycles(work.steps * pace)
     op.macs, op.native_macs = command.macs, command.macs * pace
     return op
 

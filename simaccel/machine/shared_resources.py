@@ -20,7 +20,7 @@ from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import Record, State, StatefulPart
 from simaccel.machine.tokens import Delay
 from simaccel.program.fit import operators_with_tiles, rings
-from simaccel.program.program import BUFFER, STREAM, Program
+from simaccel.program.program import BUFFER, Program
 from simaccel.units import Cause
 
 
@@ -226,12 +226,11 @@ def delay_of(
     because they may be loaded again. The cause is that of the longest latency on the way. The
     latency of data that folds use is part of the command.
     """
-    array, source = accelerator.array, kinds[handover.source]
+    source = kinds[handover.source]
     ready = handover.kind == "ready"
     # what no PE keeps is read during the pass
     reads = handover.stepped and kinds[handover.target] is EngineKind.ARRAY
     into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
-    into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
     if source is EngineKind.DMA_IN:
         dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
         hops = accelerator.cores.latency_cycles(core)
@@ -242,7 +241,6 @@ def delay_of(
     if source is EngineKind.NOC_IN:
         return Delay(into * ready, Cause.NOC)
     if source is EngineKind.ARRAY:
-        tail = array.tail_latency_cycles
-        tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
-        return Delay(tail * (handover.stepped and ready), Cause.ARRAY)
+        is_read = handover.stepped and ready and handover.place == BUFFER
+        return Delay(accelerator.tail_latency_cycles * is_read, Cause.ARRAY)
     return Delay(accelerator.tail_latency_cycles * (source is EngineKind.NOC_OUT), Cause.NOC)

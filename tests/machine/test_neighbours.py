@@ -32,6 +32,11 @@ program stepped
     compute C = A pe.B over m=8 k=8 n=8 steps 8 on 8x8 reads 128/128 0/128 0/0 writes 128/128
     store C
 """
+STREAMED = "\n".join(
+    line for line in STEPPED.splitlines() if "pe.B" not in line or "compute" in line
+).replace("pe.B", "B")
+"""The same with B in the buffer alone."""
+SPATIAL = "array=eyeriss_like"
 SLOW = ("noc.distribution.hop_cycles=1000",)
 NARROW = (
     "noc.distribution.topology=bus",
@@ -59,32 +64,31 @@ def _run(on: Accelerator, *programs: Program) -> Run:
     ids=["slow", "narrow", "narrow and tied"],
 )
 def test_a_group_takes_the_same_whatever_its_neighbours_are(changes: tuple[str, ...]) -> None:
-    """The latency of the NoC used to be lost where another group had passes.
+    """The latency of the NoC used to be lost where another group had tiles in PEs.
 
     A group that begins before the one before it has ended takes less of a run (`test_overlap.py`).
     """
-    on = load_accelerator("edge", [*changes, "dram.turnaround_cycles=0", "compiler.overlap=false"])
-    folded, stepped = _gemm(), parse_program(STEPPED)
-    (alone,) = _run(on, folded).operators
+    apart = ("dram.turnaround_cycles=0", "compiler.overlap=false")
+    on = load_accelerator("edge", [*changes, *apart, SPATIAL])
+    streamed = parse_program(STREAMED.replace("stepped", "streamed"))
+    stepped = parse_program(STEPPED)
+    (alone,) = _run(on, streamed).operators
     (other,) = _run(on, stepped).operators
-    first, second = _run(on, folded, stepped).operators
+    first, second = _run(on, streamed, stepped).operators
     assert (first.cycles, first.macs, first.moved) == (alone.cycles, alone.macs, alone.moved)
     assert first.engines["array"] == alone.engines["array"]
     assert (second.cycles, second.engines["array"].busy) == (
         other.cycles,
         other.engines["array"].busy,
     )
-    before, after = _run(on, stepped, folded).operators
+    before, after = _run(on, stepped, streamed).operators
     assert (before.cycles, after.cycles) == (other.cycles, alone.cycles)
 
 
 def test_engines_of_the_noc_are_there_if_tiles_move_between_tiles() -> None:
-    on = load_accelerator("edge")
-    assert not any(name.startswith("noc") for name in _run(on, _gemm()).engines)
-    streamed = "\n".join(
-        line for line in STEPPED.splitlines() if "pe.B" not in line or "compute" in line
-    )
-    program = parse_program(streamed.replace("pe.B", "B"))
+    edge, on = load_accelerator("edge"), load_accelerator("edge", [SPATIAL])
+    assert not any(name.startswith("noc") for name in _run(edge, _gemm()).engines)
+    program = parse_program(STREAMED)
     assert any(isinstance(c, Compute) and isinstance(c.on, Steps) for c in commands(program.body))
     assert not any(name.startswith("noc") for name in _run(on, program).engines)
     assert list(_run(on, parse_program(STEPPED)).engines) == [
@@ -94,7 +98,7 @@ def test_engines_of_the_noc_are_there_if_tiles_move_between_tiles() -> None:
 
 
 def test_there_is_a_queue_for_every_number_that_a_program_names() -> None:
-    on = load_accelerator("edge", ["dma.in_queues=per_tensor"])
+    on = load_accelerator("edge", ["dma.in_queues=per_tensor", SPATIAL])
     text = STEPPED.replace("load B queue 1", "load B queue 4")
     text = text.replace("load pe.B queue 1", "load pe.B queue 3")
     run = _run(on, parse_program(text))
