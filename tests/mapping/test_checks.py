@@ -12,10 +12,10 @@ from simaccel.mapping.tree import Do, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 from tests.data_files import data_beside
+from tests.program.tree_cases import ATTENTION, GEMM
 from tests.refusals import refusal_of
 from tests.trees import einsum, mapping, vector, workload
 
-GEMM = workload(einsum("FF", "out m n", "x m k", "W k n", m=7, n=11, k=5))
 NORM = workload(
     vector("norm", "rms_norm", "N r e", "X r e", axis="e", r=7, e=5),
     einsum("Wq", "Q r o", "N r e", "W e o", r=7, e=5, o=11),
@@ -31,11 +31,7 @@ group FF
 """
 WORKLOADS = {
     "gemm": GEMM,
-    "attention": workload(
-        einsum("L", "S g q c", "Q g q d", "K g c d", g=3, q=7, c=11, d=5),
-        vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
-        einsum("A", "Z g q d", "P g q c", "V g c d", g=3, q=7, c=11, d=5),
-    ),
+    "attention": ATTENTION,
     "norm": NORM,
     "chain": CHAIN,
     "both": workload(

@@ -17,6 +17,7 @@ from simaccel.mapping.space import (
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
+from tests.program.tree_cases import WORKLOADS
 from tests.trees import einsum, vector, workload
 
 ATTENTION = workload(
@@ -24,10 +25,7 @@ ATTENTION = workload(
     vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
     einsum("A", "Z g n e", "P g n k", "V g k e", g=3, n=7, k=11, e=5),
 )
-CONVS = workload(
-    einsum("c1", "T m p q", "I c p+r q+s", "W1 m c r s", m=3, c=2, p=9, q=7, r=3, s=3),
-    einsum("c2", "O n p q", "T m p+r q+s", "W2 n m r s", n=5, m=3, p=7, q=5, r=3, s=3),
-)
+CONVS = WORKLOADS["convs"]
 
 
 def _space(of: Workload, **choices: object) -> IterationSpace:

@@ -11,7 +11,7 @@ ATTENTION = workload(
     vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
     einsum("A", "Z g q d", "P g q c", "V g c d", g=3, q=7, c=11, d=5),
 )
-_WORKLOADS = {
+WORKLOADS = {
     "gemm": GEMM,
     "attention": ATTENTION,
     "ffn": workload(
@@ -44,5 +44,5 @@ _WORKLOADS = {
 CASES: dict[str, tuple[Workload, Mapping]] = {
     name: (of, mapping(of, case["tree"]))
     for name, case in data_beside(__file__).items()
-    for of in [_WORKLOADS[case["of"]]]
+    for of in [WORKLOADS[case["of"]]]
 }

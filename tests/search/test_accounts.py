@@ -2,10 +2,9 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,13 +15,12 @@ from simaccel import simulate
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
+from simaccel.mapping.tree import Do, Group, Loop, Mapping, nodes
 from simaccel.program.lowering import lower
-from simaccel.program.program import DoesNotFitError
 from simaccel.report.accounts import account_json
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
@@ -38,6 +36,7 @@ from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of
 from tests.refusals import refusal_of
+from tests.search.every_tree import every_tree, run_every_tree
 
 _TOY = load_accelerator("toy", ["dram.interleave_bytes=16 B"])
 
@@ -56,17 +55,6 @@ def _run(workload: Workload, mapping: Mapping, on: Accelerator) -> int:
     return Machine(on, lower(workload, mapping)).run().cycles
 
 
-def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
-    """Write down all trees of a product: tiles, orders of loops that cut, slots, stationarities."""
-    found: dict[tuple[Node, ...], None] = {}
-    for tiles in product(*(range(1, size + 1) for size in sizes.values())):
-        cut = [Loop(r, t) for r, t in zip(sizes, tiles, strict=True) if t < sizes[r]]
-        for order, slots, held in product(permutations(cut), (1, 2, 3), STATIONARITIES):
-            keeps = (Keep(name, slots=slots) for name in "ABC")
-            found[(*order, *keeps, Do("gemm", "array", held))] = None
-    return list(found)
-
-
 @pytest.mark.parametrize(
     ("sizes", "room"),
     some(product([(2, 3, 2), (3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 8),
@@ -78,11 +66,7 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
     on = load_accelerator("toy", [f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B"])
     m, k, n = sizes
     workload = gemm(m=m, k=k, n=n)
-    prices = []
-    for tree in _every_tree({"m": m, "k": k, "n": n}):
-        with suppress(DoesNotFitError):
-            mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
-            prices.append(_run(workload, mapping, on))
+    prices = run_every_tree(workload, on)
     cycles, (account,) = _searched(workload, "flex", on=on)
     assert account.gap_text == "optimal of all its tile sizes and orders"
     assert account.gap == 0
@@ -240,7 +224,7 @@ def test_lower_bounds_hold_for_each_candidate() -> None:
     """No run of a candidate is below what a search leaves it out by."""
     m, k, n = (13, 19, 11) if DRAWS > 1 else (5, 9, 3)
     workload = gemm(m=m, k=k, n=n, batch=2)
-    for tree in _every_tree({"m": m, "k": k, "n": n})[:: 997 if DRAWS > 1 else 347]:
+    for tree in every_tree(workload)[:: 997 if DRAWS > 1 else 347]:
         group = Group(operators=("gemm",), tree=(Loop("b", 1), *tree))
         family = family_of(space_of(workload, group), group)
         mapping = mapping_of(workload, group)

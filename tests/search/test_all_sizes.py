@@ -1,7 +1,6 @@
 """All tile sizes of an einsum: each runs on the machine, and none is below its bound."""
 
 import random
-from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Node
 from simaccel.program.lowering import lower
-from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
@@ -24,7 +21,7 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.workload import Workload, build, conv2d, gemm
 from tests.draws import some
-from tests.program.programs import mapping_of
+from tests.search.every_tree import run_every_tree
 
 _FOREVER = float("inf")
 
@@ -58,24 +55,6 @@ def _gemm(sizes: dict[str, int]) -> Workload:
     return gemm(m=sizes["m"], k=sizes["k"], n=sizes["n"])
 
 
-def _run_every_tree(sizes: dict[str, int], held: Stationarity, on: Accelerator) -> list[int]:
-    """Run all trees of a product: tiles, orders of loops that cut, slots; written down here."""
-    trees: dict[tuple[Node, ...], None] = {}
-    for tiles in product(*(range(1, size + 1) for size in sizes.values())):
-        cut = [Loop(r, t) for r, t in zip(sizes, tiles, strict=True) if t < sizes[r]]
-        for order, slots in product(permutations(cut), (1, 2, 3)):
-            keeps = (Keep(name, slots=slots) for name in "ABC")
-            trees[(*order, *keeps, Do("gemm", "array", held))] = None
-    workload, cycles = _gemm(sizes), []
-    for tree in trees:
-        try:
-            mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
-            cycles.append(Machine(on, lower(workload, mapping)).run().cycles)
-        except DoesNotFitError:
-            continue
-    return cycles
-
-
 @pytest.mark.parametrize(
     ("sizes", "held", "room", "bandwidth"),
     some(
@@ -97,8 +76,8 @@ def test_what_is_proved_is_the_best_of_all_trees(
         f"buffer.capacity_bytes={room} B", f"dram.bandwidth_bytes_per_second={bandwidth} GB/s"
     )
     by_rank = dict(zip("mkn", sizes, strict=True))
-    brute = _run_every_tree(by_rank, held, on)
-    workload = _gemm(by_rank)
+    workload = gemm(**by_rank)
+    brute = run_every_tree(workload, on, [held])
     every = _all(workload, on, _FOREVER, held=held)
     assert every is not None
     assert every.candidates is not None
