@@ -366,6 +366,7 @@ def test_a_section_is_set_by_its_name() -> None:
     assert two.capacity_bytes is not None
     assert four.bandwidth_bytes_per_second == 2 * two.bandwidth_bytes_per_second
     assert (four.capacity_bytes, four.channels) == (2 * two.capacity_bytes, 4)
+    assert load_accelerator("edge", ["dram=4xDDR4-3200x64"]).dram == four
     assert load_accelerator("edge", ["sfu=cloud"]).sfu == load_accelerator("cloud").sfu
     with pytest.raises(InputError, match=r"--set dram: dram: got '4 x DDR9'; allowed: a section"):
         load_accelerator("edge", ["dram=4 x DDR9"])

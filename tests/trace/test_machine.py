@@ -1,4 +1,3 @@
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -175,26 +174,6 @@ def test_a_fast_forwarded_trace_expands_to_the_same_events(
                     assert np.array_equal(one[name].sum(axis=-1), other[name].sum(axis=-1))
                 else:
                     assert np.array_equal(one[name], other[name]), (ask, name)
-
-
-def test_a_window_of_the_account_counts_the_cycles_of_its_events(
-    tmp_path: Path, program: Program
-) -> None:
-    _, trace = _traced(tmp_path / "t.h5", program)
-    with trace:
-        middle = trace.cycles // 2
-        for start, end in ((0, trace.cycles), (17, 18), (middle, middle + 155)):
-            expected = Counter[tuple[str, str, str, int]]()
-            for e in trace.decode(trace.events(start, end)):
-                cycles = min(e.end, end) - max(e.start, start)
-                expected[e.lane, e.cause, e.tile, e.site] += cycles
-            found = trace.account(("engine", "cause", "tile", "site"), start, end)
-            assert {(s.engine, s.cause, s.tile, s.site): s.cycles for s in found} == expected
-            assert sum(expected.values()) == (end - start) * len(trace.engines)
-            stalled = trace.stalls(("engine",), start, end)
-            assert sum(s.cycles for s in stalled) == sum(
-                n for (_, cause, *_), n in expected.items() if cause not in ("busy", "idle")
-            )
 
 
 def test_segments_are_placed_in_time(tmp_path: Path) -> None:
