@@ -127,14 +127,6 @@ def test_a_window_is_written_to_a_file(cli: Call, tmp_path: Path, name: str, fir
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_the_whole_run_goes_to_the_standard_output(cli: Call, tmp_path: Path) -> None:
-    shown = cli(f"trace export {TOY} --format csv -o -")
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    cli(f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'}")
-    assert shown.stdout_bytes == (tmp_path / "out.csv").read_bytes()
-    assert shown.stdout.count("\n") == 1 + _n_events(0, 473, "engine", "tile")
-
-
 def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = cli(f"trace export {TOY} --format vcd -o {out} --to 8 --json")

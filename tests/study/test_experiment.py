@@ -127,18 +127,6 @@ def test_energy_is_counts_times_prices(result: ExperimentResult, figures: dict[s
     assert energy_pj(result.run, TOY) == pytest.approx(result.prediction.energy_pj)
 
 
-def test_energy_by_hand() -> None:
-    """4 x 4 x 4: 64 MACs; 64 B in and 32 B out at each of DRAM (100), NoC (1), twice buffer (5)."""
-    found = simulate(gemm(m=4, k=4, n=4), TOY, "naive")
-    assert energy_pj(found.run, TOY) == {
-        "mac": 64.0,
-        "sfu": 0.0,
-        "buffer": 2 * 96 * 5.0,
-        "noc": 96.0,
-        "dram": 9600.0,
-    }
-
-
 def test_a_mapping_runs_as_its_dataflow_does() -> None:
     workload = gemm(m=9, k=7, n=5)
     mapping = make_mapping(workload, TOY, "flex")
