@@ -117,15 +117,6 @@ def test_a_run_that_javascript_cannot_count_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "MAX_ROWS", 1)
-    with (
-        write(tmp_path / "t.h5", (Row("array", 1, BUSY), Row("array", 1, WAITS))) as trace,
-        pytest.raises(TraceError, match="has 2 stored rows; allowed: up to 1 stored rows"),
-    ):
-        timeline(trace)
-
-
 @each
 def test_it_says_what_ran_and_where_the_limits_are(reference: Reference) -> None:
     with TraceReader.open(reference.path) as trace:
