@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.core_totals import GroupTotals, family_totals
+from simaccel.analytic.core_totals import family_totals
 from simaccel.analytic.family import (
     Bools,
     Family,
@@ -79,8 +79,6 @@ class CandidateSet:
     tolerance: float = 0.0
     limits: Sequence[Sequence[Limit]] = ()
     """Limits of the numbers of each family; by default those of its own candidates."""
-    totals: list[GroupTotals] = field(default_factory=list)
-    """Totals of the first families, if they are known already."""
     is_priced: bool = False
     """Whether energies are computed whatever the objective."""
     least: Sequence[Ints] = ()
@@ -107,9 +105,7 @@ class CandidateSet:
             or (self.tolerance > 0 and not self.accelerator.unknown_energies)
         )
         for number, family in enumerate(self.families):
-            if number == len(self.totals):
-                self.totals.append(family_totals(family, self.accelerator))
-            totals, shape = self.totals[number], family.shape
+            totals, shape = family_totals(family, self.accelerator), family.shape
             bound = totals.bound
             bound = maximum(bound, self.least[number]) if self.least else bound
             energy = totals.energy(bound) if priced else np.zeros(())
@@ -138,14 +134,12 @@ class CandidateSet:
             works.append(int(np.min(totals.every[0].totals.work())))
         self._ends = np.cumsum([math.prod(family.shape) for family in self.families])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
-        if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
-            self.totals = []
         return Columns(*(narrow(np.concatenate(column)) for column in zip(*columns, strict=True)))
 
     def _leaves_out(self, count: int) -> bool:
         """Return whether far candidates of a family of ``count`` are left out."""
         is_plain = self.objective == "cycles" and not self.is_priced
-        return is_plain and count > EFFORT.ordered and not (self.is_shared or self.is_complete())
+        return is_plain and count > EFFORT.many and not (self.is_shared or self.is_complete())
 
     def far_bound(self, room: int) -> float:
         """Return a lower bound of the candidates that fit ``room`` bytes and are left out."""
@@ -251,29 +245,10 @@ class CandidateSet:
             )
             yield from (replace(keep, tensor=name) for name in islice(own, 1))
 
-    def extend(self, families: Sequence[Family]) -> CandidateSet:
-        """Return a set with these candidates and those of more families of the same group."""
-        if not families:
-            return self
-        return replace(self, families=[*self.families, *families], limits=(), totals=[*self.totals])
-
     @property
     def cuts(self) -> int:
         """Number of distinct cuts over cores, a single core included."""
         return len({family.cut and family.cut.spreads for family in self.families})
-
-    def on_fewer_cores(self) -> CandidateSet | None:
-        """Return the candidates that use fewer cores than the most; None if all use as many."""
-        cores = [family.cores for family in self.families]
-        some = [at for at, count in enumerate(cores) if count < max(cores)]
-        if not some:
-            return None
-        return replace(
-            self,
-            families=[self.families[at] for at in some],
-            limits=[self.limits[at] for at in some],
-            totals=[self.totals[at] for at in some],
-        )
 
     @property
     def is_shared(self) -> bool:
@@ -282,7 +257,7 @@ class CandidateSet:
 
     def with_family(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
         """Return the candidates of another family of the same group; ``limits`` of its numbers."""
-        return replace(self, families=[family], limits=[limits], totals=[])
+        return replace(self, families=[family], limits=[limits])
 
     def with_objective(self, objective: Objective) -> CandidateSet:
         """Return the same candidates, counts and runs for another objective, with energies."""

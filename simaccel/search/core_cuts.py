@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Family, Ints, ints
@@ -53,7 +54,8 @@ def grids_on_cores(
     if not (goal.is_shared or goal.constraints.spreads):
         return [goal.grid(group, whole) for whole in families(space)]
     first, *others = cuts_of(group, space, goal)
-    grids = [goal.grid(group, first.families_around(whole)) for whole in families(first.space)]
+    sets = [first.families_around(whole) for whole in families(first.space)]
+    grids = [goal.grid(group, whole) for whole in sets]
     if not goal.is_shared or not grids:
         return grids
     more = [
@@ -62,7 +64,9 @@ def grids_on_cores(
         for of_piece in families(cut.space)
         for family in cut.families_around(of_piece)
     ]
-    return [goal.extend_grid(_join_sets(grids), more)]
+    if len(grids) == 1 and not more:
+        return grids
+    return [goal.grid(group, [*chain.from_iterable(sets), *more])]
 
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
@@ -93,19 +97,6 @@ def competitive_cuts(
         return list(cuts)
     taken = min((_quick(candidates, goal) for candidates in sets), default=float("inf"))
     return [one for one in cuts if one.floor < taken * (1 + goal.tolerance)]
-
-
-def _join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
-    """Return the candidates of several sets of one group as one set."""
-    first, *others = sets
-    if not others:
-        return first
-    return replace(
-        first,
-        families=[family for one in sets for family in one.families],
-        limits=[limits for one in sets for limits in one.limits],
-        totals=[totals for one in sets for totals in one.totals],
-    )
 
 
 def _quick(candidates: CandidateSet, goal: Goal) -> float:

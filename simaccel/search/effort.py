@@ -141,14 +141,12 @@ class SearchEffort:
     """Candidates of each family that run first if operators are cut over cores; also how many of
     about equally likely ones run before less likely ones.
     """
-    ordered: int = 4096
-    """Candidates of the lowest bounds, and likely fastest ones, that are put in order; the others
-    follow without one.
-    """
+    many: int = 4096
+    """Candidates of a family; of more, those far from good are left out."""
     far: float = 2.0
-    """Candidates whose bound is over this many times that of a smaller one, which holds the same
-    operands, are left out until nothing better is left: 70% of those of ResNet-50 on `edge`, 99% of
-    AlexNet on `cloud`.
+    """Of many candidates those whose bound is over this many times that of a smaller one, which
+    holds the same operands, are left out until nothing better is left: 70% of those of ResNet-50 on
+    `edge`, 99% of AlexNet on `cloud`.
     """
     at_once: int = 4
     """Candidates of a batch after the first few, for any number of processes."""

@@ -89,19 +89,12 @@ class Goal:
 
     def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of a group's families that satisfy stationarity and constraints."""
-        return self.candidates(group, self._restrict_families(families))
-
-    def extend_grid(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
-        """Return a grid extended by more families, under the same constraints."""
-        return grid.extend(self._restrict_families(families))
-
-    def _restrict_families(self, families: Sequence[Family]) -> list[Family]:
         if self.stationarity is not None:
             which = ints(STATIONARITIES.index(self.stationarity))
             families = [
                 replace(family, held=dict.fromkeys(family.held, which)) for family in families
             ]
-        return [self.constraints.cut(family) for family in families]
+        return self.candidates(group, [self.constraints.cut(family) for family in families])
 
     def candidates(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of families that meet the user's constraints."""

@@ -23,7 +23,6 @@ from simaccel.search.accounts import (
     SearchAccount,
     floor_of_group,
     has_single_products,
-    merge_accounts,
 )
 from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.effort import EFFORT
@@ -51,8 +50,6 @@ def search(
     """Return the best candidate that fits, of a grid and its neighbours.
 
     Only objectives below ``limit`` count. ``name``: the name of the search in its account.
-    Candidates on fewer cores are searched on their own if they may be better by more than the
-    tolerance, so that more cores are never slower than fewer.
     """
     goal = replace(goal, is_spread=grid.is_shared)
     climb = _Climb(grid, goal, limit)
@@ -67,20 +64,7 @@ def search(
         climb.go(goal.room, holding, crosses=crosses)
     if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
         climb.prove()
-    result = SearchResult(climb.best, climb.account(name), climb.sets)
-    fewer = grid.on_fewer_cores() if grid.is_shared else None
-    if fewer is None or goal.is_over:
-        return result
-    best = result.best
-    enough = limit if best is None else best.value * (1 - goal.tolerance) - goal.slack
-    if fewer.bound(goal.room) >= enough:
-        return result
-    other = search(fewer, goal, name=name)
-    trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
-    account = merge_accounts(name, [result.account, other.account])
-    account = replace(account, space=grid.size, rest_bound=result.account.rest_bound)
-    least = min(trees, key=lambda tree: tree.rank, default=None)
-    return SearchResult(least, account, (*result.sets, *other.sets))
+    return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
 def with_floor(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:

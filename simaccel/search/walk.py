@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.analytic.family import Ints, ints
 from simaccel.search.candidate_set import CandidateSet, Values
 from simaccel.search.effort import EFFORT
 from simaccel.search.judge import ScoredTree
@@ -86,9 +86,7 @@ class CandidateWalk:
         if not candidates.is_timed:
             self._take(fits, bounds, stopping.equals)
             return
-        few, rest = self._split(fits, bounds)
-        order = few[self._order(fits[few], bounds[few], stopping.gap)]
-        order = np.concatenate([order, rest])
+        order = self._order(fits, bounds, stopping.gap)
         if self.is_near:
             order = _interleave_orders(np.arange(fits.size), order)
         fits, bounds = fits[order], bounds[order]
@@ -131,23 +129,6 @@ class CandidateWalk:
     def _has_run(self, idle: int) -> bool:
         """Return whether something has run; of neighbours, whether some ran without a gain."""
         return idle >= EFFORT.at_once if self.is_near else bool(self.cycles)
-
-    def _split(self, fits: Ints, bounds: Values) -> tuple[Ints, Ints]:
-        """Return the places of the candidates that may run soon, and of the others, unordered.
-
-        Those of the lowest bounds, those that are likely the fastest, and those of the lowest
-        bounds of each combination of stationarities.
-        """
-        every = np.arange(fits.size)
-        if fits.size <= 2 * EFFORT.ordered:
-            return every, every[:0]
-        columns = self.candidates.columns
-        likely, holding = columns.likely[fits], columns.holding[fits]
-        soon = _are_lowest(bounds, EFFORT.ordered) | _are_lowest(likely, EFFORT.ordered)
-        for number in set(holding.tolist()):
-            of_it = np.flatnonzero(holding == number)
-            soon[of_it[_are_lowest(bounds[of_it], EFFORT.holdings)]] = True
-        return np.flatnonzero(soon), np.flatnonzero(~soon)
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
@@ -235,14 +216,6 @@ class CandidateWalk:
     def score(self, number: int) -> ScoredTree:
         """Return a candidate that ran, with its figures."""
         return self.candidates.score(number, self.cycles[number])
-
-
-def _are_lowest(values: Values | Ints, count: int) -> Bools:
-    """Return which values are among the ``count`` lowest, and those that equal the last of them."""
-    if values.size <= count:
-        return np.ones(values.size, dtype=np.bool_)
-    found: Bools = values <= np.partition(values, count - 1)[count - 1]
-    return found
 
 
 def _interleave_orders(first: Ints, second: Ints) -> Ints:

@@ -320,7 +320,7 @@ def test_far_candidates_are_left_out_by_their_bounds(
 ) -> None:
     pruned = []
     for times in (float("inf"), far):
-        monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=times, ordered=0))
+        monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=times, many=0))
         _, (account,) = _searched(gemm(m=97, k=64, n=89), "flex")
         pruned.append(account.pruned)
     assert pruned[0] == pruned[1]

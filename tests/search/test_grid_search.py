@@ -356,7 +356,7 @@ def test_candidates_that_are_left_out_are_searched_before_a_search_ends(
         include(of)
 
     monkeypatch.setattr(CandidateSet, "include_far", include_far)
-    monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=1.001, ordered=0))
+    monkeypatch.setattr(candidate_set, "EFFORT", replace(EFFORT, far=1.001, many=0))
     assert make_mapping(layer, on, "flex", Options(patience=10_000)) == expected
     assert included
 
