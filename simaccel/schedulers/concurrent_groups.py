@@ -203,7 +203,7 @@ class _CoreDivision:
             if count > 1:
                 noc = cores.noc.model_copy(update={"shape": None})
                 on = on.with_sections(cores=cores.model_copy(update={"count": count, "noc": noc}))
-            goal = replace(goal, judge=Judge(on, goal.judge.each), on_account=ignore)
+            goal = replace(goal, judge=Judge(on), on_account=ignore)
             self.searches[count] = TreeSearch(goal)
         return self.searches[count]
 

@@ -191,7 +191,7 @@ class GroupSearch:
     def task(self, held_bytes: int = 0, limit: float = float("inf")) -> SearchTask:
         """Return the search that `find` makes."""
         goal = replace(self.goal, held_bytes=held_bytes, on_account=ignore)
-        goal = replace(goal, on_losses=ignore, origins={})
+        goal = replace(goal, on_losses=ignore, each=map, origins={})
         return SearchTask(self.sets, goal, limit, self.label)
 
     def take(self, held_bytes: int, result: GroupSearchResult) -> GroupSearchResult:
@@ -264,7 +264,7 @@ def search_together(requests: Sequence[tuple[GroupSearch, int]]) -> None:
             tasks[id(wanted.known)] = wanted, held_bytes, wanted.task(held_bytes)
     if sum(len(grid) for _, _, task in tasks.values() for grid in task.sets) < _WORTH:
         return
-    run_all = requests[0][0].goal.judge.each
+    run_all = requests[0][0].goal.each
     results = run_all(SearchTask.run, [task for _, _, task in tasks.values()])
     for (wanted, held_bytes, _), result in zip(tasks.values(), results, strict=True):
         wanted.take(held_bytes, result)

@@ -216,7 +216,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
         target, found_alone = every[strategy][0]
         options.on_account(_account(target, found_alone))
         return NestResult(target=target, found=found_alone), ObjectiveLosses()
-    judge = Judge(choice[0].accelerator, options.each)
+    judge = Judge(choice[0].accelerator)
     picked = _pick(every, strategy, options, judge, {})
     return picked.mapped, losses(picked.scored, picked.least)
 

@@ -12,7 +12,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
 from simaccel.search.accounts import OnAccount, OnLosses, floor_of_group, ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
-from simaccel.search.effort import EFFORT, Objective, has_near_ties
+from simaccel.search.effort import EFFORT, Each, Objective, has_near_ties
 from simaccel.search.judge import Judge
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
@@ -50,6 +50,8 @@ class Goal:
     """The searches that chose each group, and the bytes held beside them."""
     on_losses: OnLosses = ignore
     """Called with the losses of the whole workload by its choice of a near-tie."""
+    each: Each = map
+    """Runs searches of groups, perhaps in other processes."""
     is_spread: bool = True
     """Whether the search may cut groups over several cores, if there are any."""
     is_proof: bool = False
@@ -64,7 +66,7 @@ class Goal:
         """
         count = len(parts(workload))
         return cls(
-            Judge.from_workload(accelerator, workload, options.each),
+            Judge.from_workload(accelerator, workload),
             options.objective,
             options.stationarity,
             TreeConstraints.from_texts(options.constraints, options.spread, accelerator.cores.count)
@@ -77,6 +79,7 @@ class Goal:
             parts=count,
             tolerance=options.tolerance,
             on_losses=options.on_losses,
+            each=options.each,
             is_proof=len(workload.operators) == 1
             and options.objective == "cycles"
             and not (options.tolerance or options.patience or options.constraints),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from simaccel.mapping.tree import (
     WorkloadReference,
     nodes,
 )
-from simaccel.search.effort import Each, Objective
+from simaccel.search.effort import Objective
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 
@@ -71,10 +70,6 @@ def main_cost(cost: Cost) -> float:
 
 Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
-_LONG: Final = 0.1
-"""Seconds from which runs go to other processes; at 0.04 s two processes gain nothing."""
-_START: Final = 2.0
-"""Seconds of such runs before other processes are started, which takes about as long."""
 _MOST_KNOWN: Final = 4096
 """Runs of an accelerator that searches share, of 2 to 5 KB each; the oldest are forgotten."""
 
@@ -103,29 +98,25 @@ class RunOutcome:
 
 @dataclass
 class Judge:
-    """Runs of mappings on the machine of one accelerator; ``each`` may use other processes.
+    """Runs of mappings on the machine of one accelerator.
 
     ``outcomes``: of all runs, by what decides them. ``shared``: of other searches, too; nothing
-    runs again, and no search depends on what ran before it. ``seconds``: of a run in this process,
-    by workload. ``spent``: seconds of long runs that other processes could have shared.
+    runs again, and no search depends on what ran before it.
     """
 
     accelerator: Accelerator
-    each: Each = map
     outcomes: dict[object, RunOutcome] = field(default_factory=dict)
     shared: dict[object, RunOutcome] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    spent: float = 0.0
 
     @classmethod
-    def from_workload(cls, accelerator: Accelerator, workload: Workload, each: Each) -> Judge:
+    def from_workload(cls, accelerator: Accelerator, workload: Workload) -> Judge:
         """Return a judge that shares its runs with other searches of this process.
 
         Not of operators of plug-ins, whose code may change.
         """
         kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
         is_ours = all(kind in VECTORS.own for kind in kinds)
-        return cls(accelerator, each, shared=shared_outcomes(accelerator) if is_ours else {})
+        return cls(accelerator, shared=shared_outcomes(accelerator) if is_ours else {})
 
     def __reduce__(self) -> tuple[type[Judge], tuple[Accelerator]]:
         """Go to another process without what has run, as it runs other mappings there."""
@@ -153,36 +144,30 @@ class Judge:
         ]
         text = _text_of(workload)
         keys = [(text, key_of_body(body)) for body in plain]
-        new: dict[object, _Task] = {}
         for key, body in zip(keys, bodies, strict=True):
             if key in self.outcomes and self.outcomes[key].is_enough(below):
                 continue
             if key in self.shared and self.shared[key].is_enough(below):
                 self.outcomes[key] = self.shared[key].give_up_at(below)
             else:
-                mapping = mapping_of(workload, "", body)
-                new[key] = _Task(self.accelerator, workload, mapping, below)
-        ran = dict(zip(new, self._run_tasks(list(new.values())), strict=True))
-        self.outcomes |= ran
-        self.shared |= ran
+                outcome = self.run(workload, mapping_of(workload, "", body), below)
+                self.outcomes[key] = self.shared[key] = outcome
         for oldest in list(self.shared)[: max(len(self.shared) - _MOST_KNOWN, 0)]:
             del self.shared[oldest]
         return [self.outcomes[key] for key in keys]
 
-    def _run_tasks(self, tasks: Sequence[_Task]) -> Sequence[RunOutcome]:
-        """Run tasks of one workload: here, or in other processes if several of them take long."""
-        if not tasks:
-            return []
-        name = tasks[0].workload.fingerprint
-        is_long = len(tasks) > 1 and self.seconds.get(name, 0.0) >= _LONG
-        if is_long and self.spent >= _START:
-            return list(self.each(_run, tasks))
-        started = time.perf_counter()
-        outcomes = list(map(_run, tasks))
-        seconds = time.perf_counter() - started
-        self.seconds[name] = seconds / len(tasks)
-        self.spent += is_long * seconds
-        return outcomes
+    def run(self, workload: Workload, mapping: Mapping, below: float) -> RunOutcome:
+        """Return the outcome of a run, which is given up from ``below`` cycles on."""
+        from simaccel.machine.machine import Machine  # noqa: PLC0415 - a dry run runs nothing
+        from simaccel.program.lowering import lower  # noqa: PLC0415
+
+        try:
+            machine = Machine(self.accelerator, lower(workload, mapping), accounts=False)
+            cycles = machine.cycles_below(below)
+            machine.take_apart()
+        except SimaccelError as error:
+            return RunOutcome(FOREVER, refused=error)
+        return RunOutcome(below, is_exact=False) if cycles is None else RunOutcome(cycles)
 
     @property
     def refusal(self) -> SimaccelError | None:
@@ -201,29 +186,6 @@ def shared_outcomes(_accelerator: Accelerator) -> dict[object, RunOutcome]:
 def _text_of(workload: Workload) -> str:
     """Return what decides runs of a workload: number formats, too, which fingerprints leave out."""
     return canonical_text(workload)
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A run as it is sent to a process."""
-
-    accelerator: Accelerator
-    workload: Workload
-    mapping: Mapping
-    below: float
-
-
-def _run(task: _Task) -> RunOutcome:
-    from simaccel.machine.machine import Machine  # noqa: PLC0415 - a dry run runs nothing
-    from simaccel.program.lowering import lower  # noqa: PLC0415
-
-    try:
-        machine = Machine(task.accelerator, lower(task.workload, task.mapping), accounts=False)
-        cycles = machine.cycles_below(task.below)
-        machine.take_apart()
-    except SimaccelError as error:
-        return RunOutcome(FOREVER, refused=error)
-    return RunOutcome(task.below, is_exact=False) if cycles is None else RunOutcome(cycles)
 
 
 def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:

@@ -256,7 +256,7 @@ def test_searches_do_not_share_runs_of_other_number_formats() -> None:
     for order in ((0, 1), (1, 0)):
         shared_outcomes.cache_clear()
         for at in order:
-            judge = Judge.from_workload(on, both[at], map)
+            judge = Judge.from_workload(on, both[at])
             assert judge.cycles(both[at], [bodies[at]]) == alone[at]
 
 

@@ -1,6 +1,5 @@
 """The choice among candidates against all tile sizes, against running each, and who judges them."""
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
@@ -16,7 +15,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable, space_of
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree, nodes
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree, nodes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import flat, make_mapping
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
@@ -28,7 +27,7 @@ from simaccel.search.columns import find_far
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
-from simaccel.search.judge import Body, Judge, RunOutcome
+from simaccel.search.judge import Judge, RunOutcome
 from simaccel.search.judge import mapping_of as judged_mapping
 from simaccel.search.neighbours import tile_sizes
 from simaccel.search.problems import NothingFitsError, Options
@@ -160,24 +159,15 @@ def test_parts_may_leave_three_tenths_of_the_gap_of_the_whole_together() -> None
 class _Counting(Judge):
     """Notes what runs."""
 
-    def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
-        """Run, and note how many ran."""
-        before = len(self.outcomes)
-        found = super().judge(workload, bodies, below)
-        self.ran = getattr(self, "ran", 0) + len(self.outcomes) - before
-        return found
+    def run(self, workload: Workload, mapping: Mapping, below: float) -> RunOutcome:
+        """Run, and note it."""
+        self.ran = [*getattr(self, "ran", ()), (workload.fingerprint, mapping, below)]
+        return super().run(workload, mapping, below)
 
 
 def test_nothing_runs_twice() -> None:
     """In both kinds of softmax the same trees come up again and again."""
     judge = _Counting(_toy())
-    tasks: list[object] = []
-
-    def each(work: Callable[[Any], Any], some: Sequence[Any]) -> list[Any]:
-        tasks.extend((task.workload.fingerprint, task.mapping, task.below) for task in some)
-        return [work(task) for task in some]
-
-    judge.each = each
     workload = attention_workload(1, 1, 3, 2)
     problem = problem_of(workload, LA)
     goal = Goal(judge)
@@ -185,9 +175,9 @@ def test_nothing_runs_twice() -> None:
         search = TreeSearch(goal)
         for kind in ("flat-h", "flat-r"):
             flat.candidates(problem, search, Options(), kind).fastest()
-    assert judge.ran > 0
-    finished = [task for task in tasks if task[2] == float("inf")]  # type: ignore[index]
-    assert len(finished) == len(set(map(repr, finished)))
+    assert judge.ran
+    finished = [task for task in judge.ran if task[2] == float("inf")]
+    assert 0 < len(finished) == len(set(map(repr, finished)))
 
 
 def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
@@ -455,31 +445,3 @@ def test_groups_on_other_cores_are_other_runs() -> None:
     judge = Judge(load_accelerator("edge", ["cores.count=2"]))
     alone, at_once = judge.cycles(of, bodies)
     assert at_once < alone
-
-
-def test_long_runs_of_a_workload_go_to_other_processes() -> None:
-    """A run alone, short ones, and long ones until they took what others take to start stay here.
-
-    So do those of which nobody knows how long they take.
-    """
-    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
-    keeps: Tree = (*(Keep(name) for name in "XWZ"), Do("o", "array", "ws"))
-    bodies = [(Group(operators=("o",), tree=(Loop("m", tile), *keeps)),) for tile in range(4, 16)]
-    handed: list[int] = []
-
-    def each(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-        handed.append(len(tasks))
-        return map(work, tasks)
-
-    judge = Judge(load_accelerator("edge"), each)
-    for seconds, spent, few in (
-        (0.0, 9.0, bodies[:2]),
-        (0.001, 9.0, bodies[2:4]),
-        (1.0, 0.0, bodies[4:6]),
-        (1.0, 9.0, bodies[6:9]),
-        (1.0, 9.0, bodies[9:10]),
-    ):
-        judge.seconds[of.fingerprint], judge.spent = seconds, spent
-        judge.cycles(of, few)
-    assert handed == [3]
-    assert judge.cycles(of, bodies) == Judge(judge.accelerator).cycles(of, bodies)

@@ -41,10 +41,11 @@ def figures() -> list[tuple[int, int]]:
     """Return cycles and runs of each case, with the effort as it is in this process."""
     from simaccel.importers.accelerators import load_accelerator  # noqa: PLC0415 - after a change
     from simaccel.machine.machine import Machine  # noqa: PLC0415
+    from simaccel.mapping.tree import Mapping  # noqa: PLC0415
     from simaccel.program.lowering import lower  # noqa: PLC0415
     from simaccel.schedulers import Options, make_mapping  # noqa: PLC0415
-    from simaccel.search.judge import Judge  # noqa: PLC0415
-    from simaccel.workload import build, conv2d, gemm  # noqa: PLC0415
+    from simaccel.search.judge import Judge, RunOutcome  # noqa: PLC0415
+    from simaccel.workload import Workload, build, conv2d, gemm  # noqa: PLC0415
 
     mobilenet = build("mobilenet_v2")
     workloads = {
@@ -55,13 +56,13 @@ def figures() -> list[tuple[int, int]]:
         "network": mobilenet.select_operators([op.name for op in mobilenet.operators[:_FIRST]]),
     }
     ran: list[int] = []
-    run_tasks = Judge._run_tasks
+    run = Judge.run
 
-    def count(judge: Judge, tasks: object) -> object:
-        ran[-1] += len(tasks)  # type: ignore[arg-type]
-        return run_tasks(judge, tasks)  # type: ignore[arg-type]
+    def count(judge: Judge, workload: Workload, mapping: Mapping, below: float) -> RunOutcome:
+        ran[-1] += 1
+        return run(judge, workload, mapping, below)
 
-    Judge._run_tasks = count  # type: ignore[method-assign,assignment]
+    Judge.run = count  # type: ignore[method-assign,assignment]
     made = []
     for hw, name, dataflow in CASES:
         workload, on = workloads[name], load_accelerator(hw)
