@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import FOREVER, Body, ScoredTree, operators_of
 from simaccel.search.near_ties import find_cheaper
-from simaccel.search.neighbours import limits_of, neighbours
 from simaccel.workload import Workload
 
 _STARTS: Final = 8
@@ -211,18 +210,12 @@ class FrontSearch:
 
     def _neighbours(self, front: Sequence[IndexedCandidate]) -> list[CandidateSet]:
         """Return the neighbours of evenly spaced points of a front."""
-        starts: dict[int, list[Any]] = {}
-        groups: dict[int, Group] = {}
+        starts: dict[int, tuple[CandidateSet, list[int]]] = {}
         for grid, number in (front[int(at)] for at in pick_evenly(np.arange(len(front)), _STARTS)):
             family = grid.families[int(grid.family_of(number))]
-            starts.setdefault(id(family), [family]).append(grid.family_of_one(number))
-            groups[id(family)] = grid.group
-        sets = []
-        for key, (family, *members) in starts.items():
-            near = neighbours(members, limits_of(family), self.accelerator)
-            if near is not None:
-                sets.append(self.goal.candidates(groups[key], [near]))
-        return sets
+            starts.setdefault(id(family), (grid, []))[1].append(number)
+        every = (grid.neighbours_of(numbers) for grid, numbers in starts.values())
+        return [near for near in every if near is not None]
 
     def _run_places(
         self, places: Sequence[IndexedCandidate], ends: Sequence[Alternative], most: float

@@ -41,7 +41,7 @@ from simaccel.search.columns import (
 )
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, Judge, RunOutcome, ScoredTree, main_cost
-from simaccel.search.neighbours import Limit, limits_of
+from simaccel.search.neighbours import Limit, limits_of, neighbours
 from simaccel.search.problems import NothingFitsError
 from simaccel.workload import Workload
 
@@ -255,9 +255,13 @@ class CandidateSet:
         """Whether some candidates are cut over several cores."""
         return any(family.cut for family in self.families)
 
-    def with_family(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
-        """Return the candidates of another family of the same group; ``limits`` of its numbers."""
-        return replace(self, families=[family], limits=[limits])
+    def neighbours_of(self, numbers: Sequence[int]) -> CandidateSet | None:
+        """Return the neighbours of candidates of one family; None without any that may vary."""
+        if not numbers:
+            return None
+        limits = self.limits[int(self.family_of(numbers[0]))]
+        near = neighbours(list(map(self.family_of_one, numbers)), limits, self.accelerator)
+        return None if near is None else replace(self, families=[near], limits=[limits])
 
     def with_objective(self, objective: Objective) -> CandidateSet:
         """Return the same candidates, counts and runs for another objective, with energies."""

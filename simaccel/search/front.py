@@ -31,15 +31,6 @@ _PARTS: Final[dict[Figure, tuple[int, ...]]] = {
     "dram-bytes": (_DRAM,),
     "footprint": (_SPACE,),
 }
-OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
-    "cycles": "cycles",
-    "utilisation": "cycles",
-    "energy": "energy",
-    "edp": "edp",
-    "dram-bytes": "dram-bytes",
-    "footprint": "footprint",
-}
-"""The objective that a search minimises for each figure."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -58,7 +49,8 @@ class FrontFigures:
     @property
     def objectives(self) -> list[Objective]:
         """Objectives of the searches for the two ends."""
-        return list(dict.fromkeys((OBJECTIVE_OF[self.x], OBJECTIVE_OF[self.y])))
+        both = ("cycles" if one == "utilisation" else one for one in (self.x, self.y))
+        return list(dict.fromkeys(both))
 
 
 @dataclass(frozen=True)

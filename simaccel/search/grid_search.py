@@ -28,7 +28,6 @@ from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import ScoredTree
-from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.walk import CandidateWalk, StoppingRule
 
 
@@ -124,7 +123,7 @@ class _Climb:
             if not self.goal.is_over and (holding is not None or near < most_near):
                 pairs = zip(starts, families, strict=True)
                 beam = [number for number, of in pairs if of == family]
-                self._climb(family, beam, room, holding)
+                self._climb(beam, room, holding)
         able = (tree for tree in (known, self.best) if tree is not None)
         self.best = min(able, key=lambda tree: tree.rank, default=None)
 
@@ -183,7 +182,7 @@ class _Climb:
         holdings: list[int] = columns.holding[order].tolist()
         return list(dict.fromkeys(holdings))[: EFFORT.holdings]
 
-    def _climb(self, family: int, beam: list[int], room: int, holding: int | None) -> None:
+    def _climb(self, beam: list[int], room: int, holding: int | None) -> None:
         """Run the neighbours of some candidates, then those of the best of these, and so on."""
         source, idle = self.grid, 0
         is_loose = holding is not None
@@ -191,7 +190,7 @@ class _Climb:
         if not is_loose and self._leaves_little(room):
             return
         for _ in range(EFFORT.rounds):
-            candidates = self._neighbours(source, beam, self.grid.limits[family])
+            candidates = self._neighbours(source, beam)
             if candidates is None:
                 break
             enough = 1 if self.goal.patience else 1 - self.goal.gap
@@ -216,15 +215,11 @@ class _Climb:
         is_close = self.grid.bound(room) >= self.below * (1 - goal.gap) - goal.slack
         return is_close and self.grid.least_work >= self.below * (1 - EFFORT.loose)
 
-    def _neighbours(
-        self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
-    ) -> CandidateSet | None:
+    def _neighbours(self, source: CandidateSet, beam: Sequence[int]) -> CandidateSet | None:
         """Return the neighbours of some candidates; in a smaller room they are often the same."""
         key = id(source), tuple(beam)
         if key not in self.around:
-            near = neighbours(list(map(source.family_of_one, beam)), limits, self.goal.accelerator)
-            candidates = None if near is None else source.with_family(near, limits)
-            self.around[key] = candidates
+            self.around[key] = source.neighbours_of(beam)
         return self.around[key]
 
     def _walk(

@@ -22,7 +22,6 @@ from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import EFFORT, Objective, has_near_ties
 from simaccel.search.judge import ScoredTree, main_cost
-from simaccel.search.neighbours import neighbours
 
 _UNKNOWN: Final = 2**62
 """Cycles and bytes that stand for unknown ones."""
@@ -63,7 +62,7 @@ def find_cheaper(
         choice.look(candidates, room)
     for _ in range(EFFORT.cheaper_rounds):
         before = choice.place
-        near = before and _neighbours_of(*before)
+        near = before and before[0].neighbours_of([before[1]])
         if not near:
             break
         looked.append(near)
@@ -91,13 +90,6 @@ def choose_near_tie(
     if choice.place is None or not is_worth(chosen.value - best.value, gained, best, objective):
         return number, best
     return choice.place[1], chosen
-
-
-def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None:
-    """Return the neighbours of a candidate; None if nothing in it may vary."""
-    limits = candidates.limits[int(candidates.family_of(number))]
-    family = neighbours([candidates.family_of_one(number)], limits, candidates.accelerator)
-    return None if family is None else candidates.with_family(family, limits)
 
 
 @dataclass
