@@ -25,7 +25,9 @@ def with_parameters(workload: Workload, **changes: object) -> Workload:
     Raises:
         InputError: it can't have them.
     """
-    return _parse({**workload.parameters, **changes})
+    from simaccel.workload.files import parse_workload  # noqa: PLC0415 - has forms of all kinds
+
+    return parse_workload({**workload.parameters, **changes})
 
 
 def layer_count(workload: Workload) -> int:
@@ -54,7 +56,8 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
     windows, dense = map(list, zip(*kinds_of_layers(workload, first, count), strict=True))
     kinds: dict[str, object] = {"windows": windows, "dense": dense}
     kinds |= {} if any(dense) else {"dense_ff": 0}
-    whole = _parse({**document, field: count, **kinds})
+    every_layer = replace(workload, parameters=document)
+    whole = with_parameters(every_layer, **{field: count, **kinds})
     names = [operator.name for operator in whole.operators]
     made = [operator.output.tensor for operator in whole.operators]
     start = 0 if first == 0 else made.index(STAGE_INPUT) + 1
@@ -66,12 +69,6 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
         once=frozenset(whole.once & set(chosen)),
         parameters=whole.parameters,
     )
-
-
-def _parse(document: Mapping[str, object]) -> Workload:
-    from simaccel.workload.files import parse_workload  # noqa: PLC0415 - has forms of all kinds
-
-    return parse_workload(document)
 
 
 def _document(workload: Workload) -> dict[str, Any]:

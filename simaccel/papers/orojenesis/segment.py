@@ -75,9 +75,8 @@ def join_slopes(fronts: list[SkiSlope]) -> SkiSlope:
     buffers nothing runs.
     """
     least = max(front.smallest for front in fronts)
-    rooms = np.array(
-        sorted({room for front in fronts for room in front.buffer.tolist() if room >= least})
-    )
+    every = {room for front in fronts for room in front.buffer.tolist() if room >= least}
+    rooms = np.array(sorted(every))
     columns = [np.searchsorted(front.buffer, rooms, side="right") - 1 for front in fronts]
     moved = sum(
         (front.accesses[at] for front, at in zip(fronts, columns, strict=True)), start=ints(0)
