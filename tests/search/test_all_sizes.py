@@ -51,10 +51,6 @@ def _account(
     return Machine(on, lower(workload, mapping)).run().cycles, accounts[-1]
 
 
-def _gemm(sizes: dict[str, int]) -> Workload:
-    return gemm(m=sizes["m"], k=sizes["k"], n=sizes["n"])
-
-
 @pytest.mark.parametrize(
     ("sizes", "held", "room", "bandwidth"),
     some(
@@ -75,8 +71,8 @@ def test_what_is_proved_is_the_best_of_all_trees(
     on = _toy(
         f"buffer.capacity_bytes={room} B", f"dram.bandwidth_bytes_per_second={bandwidth} GB/s"
     )
-    by_rank = dict(zip("mkn", sizes, strict=True))
-    workload = gemm(**by_rank)
+    m, k, n = sizes
+    workload = gemm(m=m, k=k, n=n)
     brute = run_every_tree(workload, on, [held])
     every = _all(workload, on, _FOREVER, held=held)
     assert every is not None
