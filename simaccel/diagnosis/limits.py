@@ -78,14 +78,14 @@ class Row:
     busy_cycles: int
     loading_cycles: int
     limit: RunLimit
-    mac_share: Fraction
-    """1 over the MACs of a PE a cycle, on average."""
+    ideal_pe_cycles: Fraction
+    """Cycles of one PE for its MACs; MACs of padding do no good."""
 
     def utilisation(self, accelerator: Accelerator) -> float:
         """Return the ideal cycles divided by its cycles, or by the array's work if that is more."""
         work = (n for name, n in self.predicted.resources.items() if without_core(name) == ARRAY)
         cycles = max(self.run.cycles, *work, 1)
-        return float(self.run.macs * self.mac_share) / accelerator.pes / cycles
+        return float(self.ideal_pe_cycles) / accelerator.pes / cycles
 
     @property
     def cycles(self) -> int:
@@ -96,13 +96,16 @@ class Row:
 def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in order of execution."""
     loading = loading_cycles(result.program, result.accelerator)
-    rows = []
+    rows, times = [], result.workload.times
     for run, predicted in result.groups():
         names = operators_of(result.workload, run.name)
         share, alone = mac_share(result.workload, result.accelerator, names), loading[run.name]
         limit = _limit(result.accelerator, run, predicted, alone, share)
         busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
-        rows.append(Row(run, predicted, busy_cycles, alone, limit, share))
+        known = result.workload.by_name.keys() & {*names}
+        needed = sum(times(name) * result.workload.by_name[name].macs for name in known)
+        ideal = min(run.macs, needed) * share
+        rows.append(Row(run, predicted, busy_cycles, alone, limit, ideal))
     return tuple(rows)
 
 

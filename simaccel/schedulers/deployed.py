@@ -203,13 +203,22 @@ class _Compiler:
         return max(heads, array.count * filling)
 
     def _channels(self, group: Group, op: BoundOperator, parts: RankRoles) -> Sizes:
-        """Return sizes of a convolution's channels and filters, padded to whole lanes of memory."""
+        """Return sizes of a convolution's channels and filters, padded to whole lanes of memory.
+
+        Of several ranks, as the filters and phases of a transposed one, all lie in the same lanes.
+        """
         layout, windows = self.accelerator.compiler.layout, window_ranks(op.operator)
         if "convolutions" not in layout.pads or not windows:
             return {}
-        plain = (own for rank in (*parts.k, *parts.n) for own in group.merged.get(rank, (rank,)))
-        sizes = {rank: op.operator.ranks[rank] for rank in plain if rank not in windows}
-        return {rank: -(-size // layout.lanes) * layout.lanes for rank, size in sizes.items()}
+        padded: dict[str, int] = {}
+        for part in (parts.k, parts.n):
+            plain = (own for rank in part for own in group.merged.get(rank, (rank,)))
+            sizes = {rank: op.operator.ranks[rank] for rank in plain if rank not in windows}
+            if sizes:
+                largest, whole = max(sizes, key=lambda rank: sizes[rank]), math.prod(sizes.values())
+                lying = -(-whole // layout.lanes) * layout.lanes
+                padded[largest] = -(-lying * sizes[largest] // whole)
+        return padded
 
     def _conversion(self, names: tuple[str, ...], product: str) -> Group:
         """Return a product with the conversions of its operands and of its result."""

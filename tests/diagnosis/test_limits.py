@@ -187,6 +187,17 @@ def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str
     assert told in _answer(result)
 
 
+def test_macs_of_padding_are_in_no_utilisation() -> None:
+    """A TPU v3 pads 3 channels and 4 filters to 128 lanes; two arrays have 128 x 128 PEs each."""
+    result = simulate(
+        build("conv", shape="M=4,C=3,P=1,Q=9,R=1,S=2"), load_accelerator("tpu_v3"), "deployed"
+    )
+    (row,) = result.rows
+    assert row.run.macs == 128 * 128 * 9 * 2
+    needed = 4 * 3 * 9 * 2 / (2 * 128 * 128) / row.cycles
+    assert row.utilisation(result.accelerator) == result.utilisation == pytest.approx(needed)
+
+
 def test_an_array_among_others_is_full() -> None:
     """A product of 2000 x 4 x 4 on one of four arrays of 4 x 4 streams a row a cycle."""
     of = workload(einsum("P", "C m n", "A m k", "B k n", m=2000, k=4, n=4))

@@ -420,6 +420,20 @@ def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:
     assert dict(group.padded) == {"c": 128, "m": 128}
 
 
+@pytest.mark.parametrize(("phases", "made"), [(1, (1, 4)), (2, (2, 4)), (5, (6, 3)), (4, (4, 3))])
+def test_phases_of_a_transposed_convolution_lie_beside_its_filters(
+    phases: int, made: tuple[int, int]
+) -> None:
+    """3 channels in 4 lanes; 3 filters of so many phases in as few fours as hold them all."""
+    ranks = {"p": 6, "m": 3, "u": phases, "c": 3, "r": 2}
+    part = einsum("phases", "O p u m", "I p+r c", "W c r u m", **ranks)
+    on = toy("whole", "compiler.layout.lanes=4", "compiler.layout.pads=[convolutions]")
+    result = _checked(linked(part, weights=["W"]), on)
+    (group,) = result.mapping.groups
+    assert ranks | dict(group.padded) == ranks | {"c": 4, "u": made[0], "m": made[1]}
+    assert result.run.macs == 6 * 2 * 4 * made[0] * made[1]
+
+
 @pytest.mark.parametrize(
     ("images", "taps", "room", "loops"),
     [
