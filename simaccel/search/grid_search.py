@@ -48,10 +48,12 @@ def search(
 ) -> SearchResult:
     """Return the best candidate that fits, of a grid and its neighbours.
 
-    Only objectives below ``limit`` count. ``name``: the name of the search in its account.
+    Only objectives below ``limit`` count; if bounds leave much to gain, the search may begin above
+    it. ``name``: the name of the search in its account.
     """
     goal = replace(goal, is_spread=grid.is_shared)
-    climb = _Climb(grid, goal, limit)
+    is_loose = grid.bound(goal.room) < limit * (1 - EFFORT.loose)
+    climb = _Climb(grid, goal, limit * EFFORT.near_in_less if is_loose else limit)
     rooms, has_size = [goal.room], goal.accelerator.buffer.capacity_bytes is not None
     if has_size and not (goal.held_bytes or goal.is_shared):  # also the powers of two below it
         below = 1 << (max(goal.room - 1, 1).bit_length() - 1)
@@ -63,6 +65,7 @@ def search(
         climb.go(goal.room, holding, crosses=crosses)
     if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
         climb.prove()
+    climb.drop_best_from(limit)
     return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
@@ -126,6 +129,11 @@ class _Climb:
                 self._climb(beam, room, holding)
         able = (tree for tree in (known, self.best) if tree is not None)
         self.best = min(able, key=lambda tree: tree.rank, default=None)
+
+    def drop_best_from(self, limit: float) -> None:
+        """Drop the best candidate unless it is below a limit."""
+        if self.best is not None and self.best.value >= limit:
+            self.best = None
 
     def prove(self) -> None:
         """Run all candidates of all tile sizes whose bounds are below the best, or up to a limit.
