@@ -192,9 +192,9 @@ def _exchange_trees(
         return body, known
     best = known.value
     for kind, places in _between_the_same(body, kinds):
+        if goal.is_over:
+            break
         for tree in _faster_trees(workload, body, kind, places[0], goal):
-            if goal.is_over:
-                break
             parts = kind.parts_with(tree)
             changed = _with_parts(body, {place: parts[place] for place in places})
             (cycles,) = goal.judge.cycles(workload, [changed], best)

@@ -61,11 +61,11 @@ def search(
     for room in rooms:
         if not (climb.walks and goal.is_over):
             climb.go(room)
+    climb.drop_best_from(limit)
     for holding, crosses in product(climb.loose_holdings(), (False, True)):
         climb.go(goal.room, holding, crosses=crosses)
     if goal.is_proof and not (goal.is_over or goal.is_shared or goal.held_bytes):
         climb.prove()
-    climb.drop_best_from(limit)
     return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
