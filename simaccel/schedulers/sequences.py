@@ -45,7 +45,7 @@ def measure_all(workload: Workload, bodies: Sequence[Body], goal: Goal) -> dict[
     Raises:
         SimaccelError: the machine refuses all of them.
     """
-    outcomes = goal.judge.judge(workload, bodies, float("inf"))  # perhaps in several processes
+    outcomes = goal.judge.judge(workload, bodies, float("inf"))
     scored = {
         at: _score_run(workload, bodies[at], goal, outcome.cycles)
         for at, outcome in enumerate(outcomes)

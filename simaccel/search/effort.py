@@ -149,7 +149,7 @@ class SearchEffort:
     `edge`, 99% of AlexNet on `cloud`.
     """
     at_once: int = 4
-    """Candidates of a batch after the first few, for any number of processes."""
+    """Candidates of a batch after the first few; they have one limit."""
     # -- what is near the best
     near: float = 1.01
     """A run is aborted when it takes this many times as long as the best; a shorter one may be a
